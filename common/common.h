@@ -1,0 +1,69 @@
+/*
+ * common - status codes, the error a caller owns, and the log; used by every other folder.
+ *
+ * Start at enum tb_status: whatever can fail returns it, results leave through pointers that stay
+ * untouched on failure, and the last parameter is an optional struct tb_error with the detail.
+ */
+#ifndef TB_COMMON_COMMON_H
+#define TB_COMMON_COMMON_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Values are stored in traces: never reuse one. */
+enum tb_status {
+    TB_OK = 0,
+    TB_ERR_ARG = -1,         /* the caller's argument is not acceptable; nothing was changed */
+    TB_ERR_NOMEM = -2,       /* memory could not be had */
+    TB_ERR_IO = -3,          /* reading or writing failed; errno in tb_error.sys */
+    TB_ERR_FORMAT = -4,      /* stored bytes are not of the expected format */
+    TB_ERR_VERSION = -5,     /* the format is of a version this program does not read */
+    TB_ERR_CORRUPT = -6,     /* the format is right, its content contradicts itself */
+    TB_ERR_NOTFOUND = -7,    /* the named thing does not exist */
+    TB_ERR_EXISTS = -8,      /* the named thing exists and must not be overwritten */
+    TB_ERR_LIMIT = -9,       /* a stated limit was reached */
+    TB_ERR_SYS = -10,        /* a system call failed; errno in tb_error.sys */
+    TB_ERR_UNSUPPORTED = -11, /* legal, but this build or machine cannot do it */
+    TB_ERR_BUSY = -12,       /* somebody else holds it; try again */
+    TB_ERR_CUDA = -13,       /* a CUDA call failed; its code in tb_error.sys */
+};
+
+#define TB_ERROR_TEXT 512
+
+/** struct tb_error - detail of a failure; owned by the caller, zero-initialise before first use */
+struct tb_error {
+    enum tb_status status;
+    int sys; /* errno or a library's code, 0 if there is none */
+    char text[TB_ERROR_TEXT]; /* lower case, no full stop: what failed, the subject in quotes, why */
+};
+
+#define TB_MUST_CHECK __attribute__((warn_unused_result))
+#define TB_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#define TB_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/**
+ * tb_fail - fill @err and return @status
+ * @err: may be NULL
+ *
+ * Threads: any. Allocates: no.
+ */
+enum tb_status tb_fail(struct tb_error *err, enum tb_status status, const char *fmt, ...)
+    TB_PRINTF(3, 4);
+
+/** tb_fail_sys - as tb_fail(), appends ": <strerror(sys)>" and stores @sys */
+enum tb_status tb_fail_sys(struct tb_error *err, enum tb_status status, int sys, const char *fmt,
+                           ...) TB_PRINTF(4, 5);
+
+/** tb_status_name - "TB_ERR_IO" and so on; never NULL, static */
+const char *tb_status_name(enum tb_status status);
+
+/**
+ * tb_log - one line on stderr, "twinbit: " before it and a newline after it, in one write(2)
+ *
+ * For the command line tool only; what runs inside a job has no stderr (recorder/).
+ * Threads: any. Allocates: no. Keeps errno.
+ */
+void tb_log(const char *fmt, ...) TB_PRINTF(1, 2);
+
+#endif
