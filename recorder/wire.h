@@ -30,6 +30,9 @@
 #define TB_RECORDER_WIRE_H
 
 #include <assert.h>
+#ifndef __cplusplus
+#include <stdalign.h>
+#endif
 #include <stdint.h>
 
 #define TB_WIRE_VERSION 1u
@@ -119,14 +122,14 @@ struct tb_wire_ring {
     uint32_t reserved0;
     uint8_t pad0[32];
     /* written by the producer only */
-    _Alignas(64) uint64_t head;
+    alignas(64) uint64_t head;
     uint64_t lost;   /* records not written: dropped, or after a stop */
     uint32_t flags;  /* enum tb_wire_ring_flags */
     uint32_t waiting; /* futex word: 1 while the producer sleeps for room */
     uint64_t last_seq; /* seq of the last event written */
     char stop_why[32];
     /* written by the consumer only */
-    _Alignas(64) uint64_t tail;
+    alignas(64) uint64_t tail;
     uint32_t progress; /* futex word: bumped with every store of tail that may free a waiting producer */
     uint32_t reserved1;
     uint8_t pad1[48];
