@@ -1,0 +1,43 @@
+# The README's commands. The real build is CMake's; this installs what is missing and calls it.
+#
+#   make demo        installs, builds, records a training job twice, names the first bit
+#   make test        all tests but the labels slow and gpu
+#   make test-slow   the slow ones
+#   make bench       all benchmarks, into bench/results/
+#   make build       only the program (C alone, no python)
+#
+# TWINBIT_PYTHON=/path/to/python uses that python; TWINBIT_PYTHON=none does without one.
+.PHONY: all build demo test test-slow bench packages python clean
+
+SHELL := /bin/bash
+BUILD := build/dev
+
+all: build
+
+packages:
+	@scripts/packages.sh build
+
+python: packages
+	@scripts/python.sh >/dev/null
+
+build: packages
+	@scripts/build.sh dev
+
+# .venv stands or TWINBIT_PYTHON is checked before $(PYTHON) is asked for
+PYTHON = TWINBIT_PYTHON="$$(scripts/python.sh)"
+
+demo: build python
+	@$(PYTHON) && export TWINBIT_PYTHON && examples/gpt_char/demo.sh
+
+test: build python
+	@$(PYTHON) && export TWINBIT_PYTHON && scripts/test.sh $(BUILD) -LE 'slow|gpu'
+
+test-slow: build python
+	@$(PYTHON) && export TWINBIT_PYTHON && scripts/test.sh $(BUILD) -L slow -LE gpu
+
+bench: build python
+	@$(PYTHON) && export TWINBIT_PYTHON && \
+	    for name in $$(bench/run --list | cut -d' ' -f1); do bench/run $$name || exit; done
+
+clean:
+	rm -rf build
