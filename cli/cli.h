@@ -15,8 +15,6 @@
 
 #include "common/common.h"
 
-#define TB_CLI_VERSION "0.1.0"
-
 /* Exit statuses; `run` returns the job's own, or 125, 126, 127 as env(1) */
 enum tb_exit {
     TB_EXIT_OK = 0,            /* same, passed */
