@@ -1,0 +1,397 @@
+"""Glue between a job's Python and the torch tap: module paths, phases, steps, state at step ends.
+
+The recorder loads this file by path when libtorch appears in the process, in the middle of `import
+torch`, and calls install(). It logs nothing, raises nothing into the job, draws no random numbers, and
+leaves no tensor behind. All recording itself is done in C; this file only says where the job is.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import sys
+import weakref
+
+_STACK = 1 << 3  # TB_CFG_STACK
+_lib = None
+_state = None
+
+
+class _Loader:
+    """A loader that runs the original one, then our hook, then puts the original back in place."""
+
+    def __init__(self, inner, after):
+        self.inner = inner
+        self.after = after
+
+    def create_module(self, spec):
+        return self.inner.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = self.inner
+        module.__spec__.loader = self.inner
+        self.inner.exec_module(module)
+        try:
+            self.after(module)
+        except Exception as e:  # our failure is never the job's
+            _cover(1, "glue", module.__name__, repr(e))
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class _Finder:
+    """A meta path entry that waits for a few modules and removes itself when it has seen them all."""
+
+    def __init__(self, wanted):
+        self.wanted = dict(wanted)
+
+    def find_spec(self, name, path=None, target=None):
+        after = self.wanted.pop(name, None)
+        if after is None:
+            return None
+        if not self.wanted:
+            sys.meta_path[:] = [f for f in sys.meta_path if f is not self]
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, after)
+                return spec
+        return None
+
+
+class _TwinbitFinder:
+    """Lets a recorded job `import twinbit` where it is not installed; asked last."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "twinbit":
+            return None
+        from importlib.util import spec_from_file_location
+
+        where = self.folder + "/__init__.py"
+        return spec_from_file_location(name, where, submodule_search_locations=[self.folder])
+
+
+def _cover(severity, kind, subject, detail):
+    if _lib is not None:
+        _lib.twinbit_cover(
+            severity, kind.encode(), str(subject).encode(errors="replace"), str(detail).encode(errors="replace")
+        )
+
+
+def _meta(key, value):
+    _lib.twinbit_meta(str(key).encode(errors="replace"), str(value).encode(errors="replace"))
+
+
+class _State:
+    """What the glue knows of the job: modules by identity, parameter names, the step marks."""
+
+    def __init__(self):
+        self.paths = {}  # id(module) -> (weakref, interned id)
+        self.roots = []  # weakrefs
+        self.names = {}  # id(parameter or buffer) -> (weakref, name)
+        self.depth = 0
+        self.ids = {}
+        self.manual_steps = False
+        self.first_step = True
+        self.sources = set()
+
+    def intern(self, text):
+        found = self.ids.get(text)
+        if found is None:
+            found = self.ids[text] = _lib.twinbit_intern(text.encode(errors="replace"))
+        return found
+
+    def path_id(self, module):
+        entry = self.paths.get(id(module))
+        if entry is not None and entry[0]() is module:
+            return entry[1]
+        return self.learn_root(module)
+
+    def learn_root(self, root):
+        """Name every module below a module that was called by nobody we know."""
+        self.roots = [r for r in self.roots if r() is not None]
+        self.roots.append(weakref.ref(root))
+        for path, module in root.named_modules():
+            known = self.paths.get(id(module))
+            if module is not root and known is not None and known[0]() is module:
+                continue
+            name = path or type(module).__name__
+            self.paths[id(module)] = (weakref.ref(module), self.intern(name))
+        return self.paths[id(root)][1]
+
+    def learn_names(self):
+        for ref in self.roots:
+            root = ref()
+            if root is None:
+                continue
+            for name, p in root.named_parameters():
+                self.names.setdefault(id(p), (weakref.ref(p), name))
+
+    def name_of(self, p, fallback):
+        entry = self.names.get(id(p))
+        if entry is not None and entry[0]() is p:
+            return entry[1]
+        if entry is not None:
+            del self.names[id(p)]
+        return fallback
+
+
+def _compiling():
+    return False
+
+
+def _enter_module(module, args):
+    if _compiling():
+        return
+    _lib.twinbit_module_push(_state.path_id(module))
+
+
+def _leave_module(module, args, output):
+    if _compiling():
+        return
+    _lib.twinbit_module_pop()
+
+
+def _after_module(mod):
+    global _compiling
+    import torch
+
+    _compiling = torch.compiler.is_compiling
+    mod.register_module_forward_pre_hook(_enter_module)
+    mod.register_module_forward_hook(_leave_module, always_call=True)
+
+
+def _before_optimizer(optimizer, args, kwargs):
+    if _compiling():
+        return
+    _lib.twinbit_optimizer(1)
+
+
+def _after_optimizer(optimizer, args, kwargs):
+    if _compiling():
+        return
+    _lib.twinbit_optimizer(0)
+    if not _state.manual_steps:
+        _end_step(optimizer, None)
+
+
+def _after_optim(mod):
+    mod.register_optimizer_step_pre_hook(_before_optimizer)
+    mod.register_optimizer_step_post_hook(_after_optimizer)
+
+
+def _resumed_step(optimizer):
+    """Number of the step that just ended, from the optimizer's own count; None if it keeps none."""
+    for state in optimizer.state.values():
+        count = state.get("step") if isinstance(state, dict) else None
+        if count is None:
+            continue
+        count = int(count.item() if hasattr(count, "item") else count)
+        return count - 1 if count > 0 else None
+    return None
+
+
+def _gather(optimizer):
+    """Pointers and interned names of all state: parameters, gradients, optimizer state, buffers."""
+    ptrs = array.array("Q")
+    names = array.array("I")
+    keep = []  # tensors made by property accessors live until the call is over
+
+    def add(tensor, name):
+        keep.append(tensor)
+        ptrs.append(tensor._cdata)
+        names.append(_state.intern(name))
+
+    if optimizer is not None:
+        for g, group in enumerate(optimizer.param_groups):
+            for i, p in enumerate(group["params"]):
+                name = _state.name_of(p, f"group{g}.{i}")
+                add(p, "param:" + name)
+                if p.grad is not None:
+                    add(p.grad, "grad:" + name)
+                for key, value in optimizer.state.get(p, {}).items():
+                    if hasattr(value, "_cdata"):
+                        add(value, f"{key}:{name}")
+    for ref in _state.roots:
+        root = ref()
+        if root is None:
+            continue
+        if optimizer is None:
+            for name, p in root.named_parameters():
+                add(p, "param:" + name)
+        for name, b in root.named_buffers():
+            add(b, "buffer:" + name)
+    return ptrs, names, keep
+
+
+_CHUNK = 256
+
+
+def _send_state(optimizer):
+    ptrs, names, keep = _gather(optimizer)
+    for at in range(0, len(ptrs), _CHUNK):
+        n = min(_CHUNK, len(ptrs) - at)
+        p = (ctypes.c_uint64 * n).from_buffer(ptrs, at * 8)
+        i = (ctypes.c_uint32 * n).from_buffer(names, at * 4)
+        _lib.twinbit_state(p, i, n)
+        del p, i
+    del keep
+
+
+def _send_rng():
+    random = sys.modules.get("random")
+    if random is not None:
+        version, words, gauss = random.getstate()
+        raw = array.array("I", words).tobytes() + repr((version, gauss)).encode()
+        _lib.twinbit_state_bytes(_state.intern("rng:python"), raw, len(raw))
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None and hasattr(numpy, "get_state"):
+        s = numpy.get_state(legacy=True)
+        raw = s[1].tobytes() + repr((s[0], int(s[2]), int(s[3]), float(s[4]))).encode()
+        _lib.twinbit_state_bytes(_state.intern("rng:numpy"), raw, len(raw))
+
+
+def _send_facts():
+    """Versions, threads, flags: what differs here explains much of what differs there."""
+    torch = sys.modules["torch"]
+    _meta("python.version", sys.version.split()[0])
+    _meta("torch.version", torch.__version__)
+    _meta("torch.num_threads", torch.get_num_threads())
+    _meta("torch.num_interop_threads", torch.get_num_interop_threads())
+    _meta("torch.cpu_capability", torch.backends.cpu.get_cpu_capability())
+    _meta("torch.deterministic_algorithms", torch.are_deterministic_algorithms_enabled())
+    _meta("torch.default_dtype", torch.get_default_dtype())
+    _meta("torch.float32_matmul_precision", torch.get_float32_matmul_precision())
+    _meta("torch.initial_seed", torch.initial_seed())
+    for name in ("numpy", "transformers", "triton", "accelerate", "datasets", "lightning"):
+        module = sys.modules.get(name)
+        if module is not None:
+            _meta(name + ".version", getattr(module, "__version__", "?"))
+
+
+def _send_sources():
+    """Hashes of the job's own Python files: below the script's folder, not in site-packages."""
+    import hashlib
+    import os
+
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    base = os.path.dirname(os.path.abspath(main)) if main else os.getcwd()
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str) or path in _state.sources or not path.endswith(".py"):
+            continue
+        full = os.path.abspath(path)
+        if not full.startswith(base + os.sep) or "site-packages" in full or full.startswith(sys.prefix):
+            continue
+        if "/lib/python" in full:
+            continue
+        _state.sources.add(path)
+        try:
+            with open(full, "rb") as f:
+                digest = hashlib.sha256(f.read()).hexdigest()
+        except OSError:
+            continue
+        _meta("source:" + os.path.relpath(full, base), digest)
+
+
+def _end_step(optimizer, number):
+    _lib.twinbit_suppress(1)
+    try:
+        if _state.first_step:
+            _state.first_step = False
+            _state.learn_names()
+            if number is None and optimizer is not None:
+                number = _resumed_step(optimizer)
+            _send_facts()
+            _send_sources()
+        _send_state(optimizer)
+        _send_rng()
+        _lib.twinbit_step_end(-1 if number is None else number)
+    except Exception as e:
+        _cover(1, "glue", "step end", repr(e))
+    finally:
+        _lib.twinbit_suppress(-1)
+
+
+def _at_exit():
+    """Facts of a job that never ended a step, and of modules it imported late."""
+    try:
+        if "torch" in sys.modules and _lib.twinbit_active():
+            _lib.twinbit_suppress(1)
+            if _state.first_step:
+                _send_facts()
+            _send_sources()
+            _lib.twinbit_suppress(-1)
+    except Exception:
+        pass
+
+
+def active():
+    return _lib is not None and bool(_lib.twinbit_active())
+
+
+def user_step(number):
+    if _lib is None:
+        return
+    _state.manual_steps = True
+    _end_step(None, number)
+
+
+def _trace_lines(frame, event, arg):
+    """--stack: remember the line of the job's own code that runs; frames of libraries are left alone."""
+    code = frame.f_code
+    name = code.co_filename
+    if "site-packages" in name or "/lib/python" in name or name.startswith("<"):
+        return None
+    _lib.twinbit_line(_state.intern(f"{name}:{frame.f_lineno} {code.co_name}"))
+    return _trace_lines
+
+
+def install(tap_path):
+    """Load the tap's exports, and wait for the parts of torch that we hook."""
+    global _lib, _state
+    if _lib is not None:
+        return
+    lib = ctypes.CDLL(tap_path)
+    lib.twinbit_intern.restype = ctypes.c_uint32
+    lib.twinbit_intern.argtypes = [ctypes.c_char_p]
+    lib.twinbit_module_push.argtypes = [ctypes.c_uint32]
+    lib.twinbit_module_push.restype = None
+    lib.twinbit_module_pop.argtypes = []
+    lib.twinbit_module_pop.restype = None
+    lib.twinbit_optimizer.argtypes = [ctypes.c_int]
+    lib.twinbit_suppress.argtypes = [ctypes.c_int]
+    lib.twinbit_line.argtypes = [ctypes.c_uint32]
+    lib.twinbit_state.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
+    lib.twinbit_state_bytes.argtypes = [ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
+    lib.twinbit_step_end.argtypes = [ctypes.c_int64]
+    lib.twinbit_cover.argtypes = [ctypes.c_uint, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p]
+    lib.twinbit_meta.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+    lib.twinbit_flags.restype = ctypes.c_uint32
+    _lib = lib
+    _state = _State()
+    wanted = {"torch.nn.modules.module": _after_module, "torch.optim.optimizer": _after_optim}
+    for name in list(wanted):
+        module = sys.modules.get(name)
+        if module is not None:
+            wanted.pop(name)(module)
+    if wanted:
+        sys.meta_path.insert(0, _Finder(wanted))
+    import os
+
+    sys.meta_path.append(_TwinbitFinder(os.path.dirname(os.path.abspath(__file__))))
+    import atexit
+
+    atexit.register(_at_exit)
+    if lib.twinbit_flags() & _STACK:
+        if sys.gettrace() is None:
+            sys.settrace(_trace_lines)
+        else:
+            _cover(1, "stack", "sys.settrace", "another tracer holds it: no source lines")

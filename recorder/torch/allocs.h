@@ -1,0 +1,213 @@
+// allocs.h - which allocation (storage) a tensor lies in, who wrote it last, and the continuity check.
+//
+// Start at Allocs::find(). A storage is held by a weak reference, so its address cannot be handed to
+// another storage while the table knows it; the bytes are freed as ever. Entries of dead storages are swept
+// a few at a time. Extents (who wrote which bytes last) are kept with --inputs only.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "recorder/recorder.h"
+
+namespace tb {
+
+enum class Origin : uint8_t { unknown, empty, external, recorded };
+
+// A view's geometry, without its sizes where it is one contiguous run.
+struct Geometry {
+    uint8_t dtype = 0;
+    uint32_t elem = 0;
+    int64_t offset = 0;        // bytes from the allocation to element (0, 0, ...)
+    int64_t lo = 0, hi = 0;    // bytes touched, relative to the allocation
+    bool contiguous = true;
+    std::vector<int64_t> dims; // sizes, then strides; empty if contiguous
+};
+
+struct Extent {
+    Geometry geo;
+    tb_fp fp{};
+    uint64_t seq = TB_REC_NO_SEQ; // of its writer; TB_REC_NO_SEQ: no recorded writer
+    const char *writer = "";      // operator's name, or how the bytes came to be
+    bool check = true;            // false: changes behind us are explained
+};
+
+struct PendingWork; // collectives that have not finished yet (tap.cc)
+
+struct Alloc {
+    c10::StorageImpl *key = nullptr; // nullptr: free slot; kTomb: deleted
+    const void *data = nullptr;
+    size_t nbytes = 0;
+    uint64_t id = 0;
+    int64_t base = 0; // bytes from the allocation's first address to this storage's (external aliases)
+    Origin origin = Origin::unknown;
+    uint8_t pending = 0; // a collective writes it and was not seen to finish
+    // the last recorded write, for operators that only wrap another
+    uint64_t last_seq = TB_REC_NO_SEQ, last_key = 0, writes = 0;
+    tb_fp last_fp{};
+    std::unique_ptr<std::vector<Extent>> extents;
+};
+
+class Allocs
+{
+  public:
+    std::mutex lock; // held by the caller around every call
+
+    // find - the entry of a storage, made at first sight. nullptr: no memory. Valid until the next find().
+    Alloc *find(c10::StorageImpl *s)
+    {
+        if (cap_ == 0 || used_ * 10 >= cap_ * 7)
+            if (!grow())
+                return nullptr;
+        size_t i = slot_of(s), tomb = SIZE_MAX;
+        for (;; i = (i + 1) & (cap_ - 1)) {
+            Alloc &a = table_[i];
+            if (a.key == s) {
+                refresh(a);
+                return &a;
+            }
+            if (a.key == kTomb && tomb == SIZE_MAX)
+                tomb = i;
+            if (a.key == nullptr)
+                break;
+        }
+        if (tomb != SIZE_MAX)
+            i = tomb;
+        else
+            used_++;
+        Alloc &a = table_[i];
+        a = Alloc();
+        a.key = s;
+        c10::raw::weak_intrusive_ptr::incref(s);
+        begin(a);
+        sweep(8);
+        return &a;
+    }
+
+  private:
+    static inline c10::StorageImpl *const kTomb = reinterpret_cast<c10::StorageImpl *>(8);
+    struct External {
+        size_t nbytes;
+        uint64_t id;
+        c10::StorageImpl *storage;
+    };
+
+    Alloc *table_ = nullptr;
+    size_t cap_ = 0, used_ = 0, hand_ = 0;
+    uint64_t next_id_ = 1;
+    std::map<const char *, External> external_; // live storages over somebody else's memory, by address
+
+    size_t slot_of(const c10::StorageImpl *s) const
+    {
+        return ((uintptr_t)s >> 4) * 0x9e3779b97f4a7c15ull >> 20 & (cap_ - 1);
+    }
+
+    static bool dead(c10::StorageImpl *s)
+    {
+        return c10::raw::weak_intrusive_ptr::use_count(s) == 0;
+    }
+
+    // A storage whose memory was replaced (resize_) keeps its identity and loses what was known of its bytes.
+    void refresh(Alloc &a)
+    {
+        const void *data = a.key->data();
+        size_t nbytes = a.key->nbytes();
+        if (data == a.data && nbytes == a.nbytes)
+            return;
+        if (a.data != nullptr && a.extents)
+            a.extents->clear();
+        a.last_seq = TB_REC_NO_SEQ;
+        a.data = data;
+        a.nbytes = nbytes;
+    }
+
+    void begin(Alloc &a)
+    {
+        a.data = a.key->data();
+        a.nbytes = a.key->nbytes();
+        if (a.key->resizable() || a.data == nullptr) {
+            a.id = next_id_++;
+            return;
+        }
+        // memory that torch did not allocate: several storages may lie over the same bytes
+        a.origin = Origin::external;
+        const char *p = static_cast<const char *>(a.data);
+        auto it = external_.upper_bound(p);
+        if (it != external_.begin()) {
+            --it;
+            if (dead(it->second.storage)) {
+                it = external_.erase(it);
+            } else if (p >= it->first && p < it->first + it->second.nbytes) {
+                a.id = it->second.id;
+                a.base = p - it->first;
+                return;
+            }
+        }
+        a.id = next_id_++;
+        external_[p] = External{a.nbytes, a.id, a.key};
+    }
+
+    void sweep(int n)
+    {
+        for (; n > 0 && cap_ > 0; n--) {
+            hand_ = (hand_ + 1) & (cap_ - 1);
+            Alloc &a = table_[hand_];
+            if (a.key == nullptr || a.key == kTomb || !dead(a.key))
+                continue;
+            drop(a);
+        }
+    }
+
+    void drop(Alloc &a)
+    {
+        if (a.origin == Origin::external) {
+            auto it = external_.find(static_cast<const char *>(a.data));
+            if (it != external_.end() && it->second.storage == a.key)
+                external_.erase(it);
+        }
+        c10::StorageImpl *s = a.key;
+        a.extents.reset();
+        a.key = kTomb;
+        c10::raw::weak_intrusive_ptr::decref(s);
+    }
+
+    bool grow()
+    {
+        size_t live = 0;
+        for (size_t i = 0; i < cap_; i++) {
+            Alloc &a = table_[i];
+            if (a.key != nullptr && a.key != kTomb && dead(a.key))
+                drop(a);
+            live += a.key != nullptr && a.key != kTomb;
+        }
+        size_t cap = 4096;
+        while (cap < live * 4)
+            cap *= 2;
+        Alloc *old = table_;
+        size_t old_cap = cap_;
+        Alloc *fresh = new (std::nothrow) Alloc[cap];
+        if (!fresh)
+            return false;
+        table_ = fresh;
+        cap_ = cap;
+        used_ = live;
+        for (size_t i = 0; i < old_cap; i++) {
+            Alloc &a = old[i];
+            if (a.key == nullptr || a.key == kTomb)
+                continue;
+            size_t at = slot_of(a.key);
+            while (table_[at].key != nullptr)
+                at = (at + 1) & (cap_ - 1);
+            table_[at] = std::move(a);
+        }
+        delete[] old;
+        return true;
+    }
+};
+
+} // namespace tb

@@ -1,0 +1,1279 @@
+// tap.cc - the torch tap: at::RecordFunction callbacks that turn operator calls into events.
+//
+// Start at on_start() and on_end(). Compiled against the user's torch at first use with -DNDEBUG and
+// -fno-access-control (the schema that a RecordFunction holds is read in place; its public accessor copies).
+// Links nothing of twinbit: the runtime hands over struct tb_rec_api. Nothing here calls Python, throws
+// into torch, or waits.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+
+#include <cstring>
+#include <exception>
+#include <time.h>
+
+#include "collectives.h"
+#include "continuity.h"
+#include "state.h"
+
+namespace tb {
+
+const tb_rec_api *R;
+Global *G;
+void (*gomp_parallel)(void (*)(void *), void *, unsigned, unsigned);
+int (*gomp_num_threads)(void);
+int (*gomp_thread_num)(void);
+
+static thread_local Thread *self_thread; // made at a thread's first event; kept, its ids stay valid
+
+Thread *thread_state()
+{
+    if (!self_thread) {
+        self_thread = new Thread();
+        self_thread->id = at::RecordFunction::currentThreadId();
+    }
+    return self_thread;
+}
+
+Pendings &pendings()
+{
+    static auto &p = *new Pendings();
+    return p;
+}
+
+void *Ctx::operator new(size_t n)
+{
+    Thread *t = thread_state();
+    if (t->free_ctx.empty())
+        return ::operator new(n);
+    void *p = t->free_ctx.back();
+    t->free_ctx.pop_back();
+    return p;
+}
+
+void Ctx::operator delete(void *p)
+{
+    thread_state()->free_ctx.push_back(p);
+}
+
+static Body *take_body(Thread *t)
+{
+    if (t->free_bodies.empty())
+        return new Body();
+    Body *b = t->free_bodies.back();
+    t->free_bodies.pop_back();
+    return b;
+}
+
+static void give_body(Thread *t, Ctx *c)
+{
+    if (c->body) {
+        c->body->clear();
+        t->free_bodies.push_back(c->body);
+        c->body = nullptr;
+    }
+}
+
+static uint64_t now_ns()
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+uint32_t intern(const char *s, size_t n)
+{
+    std::lock_guard<std::mutex> hold(G->lock);
+    auto it = G->string_ids.find(std::string(s, n));
+    if (it != G->string_ids.end())
+        return it->second;
+    uint32_t id = (uint32_t)G->strings.size();
+    G->strings.emplace_back(s, n);
+    G->string_ids.emplace(G->strings.back(), id);
+    return id;
+}
+
+static const std::string &string_of(uint32_t id)
+{
+    std::lock_guard<std::mutex> hold(G->lock);
+    return G->strings[id];
+}
+
+static void cover(struct tb_rec_thread *rt, unsigned severity, const char *kind, const char *subject,
+                  const char *detail)
+{
+    R->cover(rt, severity, TB_REC_NO_SEQ, kind, subject, detail, 1);
+}
+
+/* ------------------------------------------------------------------ ranges */
+
+static uint64_t range_key(const Thread *t)
+{
+    uint64_t h = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
+
+    return hash_combine(h, (uint64_t)t->module() << 2 | (t->backward_depth   ? 1u
+                                                        : t->optimizer_depth ? 2u
+                                                                             : 0u));
+}
+
+static uint32_t range_id(Thread *t, struct tb_rec_thread *rt)
+{
+    uint64_t key = range_key(t);
+    uint32_t generation = R->generation();
+
+    if (key == t->last_range_key && t->generation == generation)
+        return t->last_range;
+    uint32_t id = R->range_find(rt, key);
+    if (id == 0) {
+        std::string text = phase_of(t);
+        text += '\t';
+        text += string_of(t->module());
+        text += '\t';
+        for (size_t i = 0; i < t->range_depth; i++) {
+            if (i)
+                text += '>';
+            text += t->ranges[i].op ? t->ranges[i].op->name : t->ranges[i].user;
+        }
+        for (char &c : text)
+            if (c == '\n')
+                c = ' ';
+        id = R->range_define(rt, key, text.data(), text.size());
+    }
+    t->last_range_key = key;
+    t->last_range = id;
+    t->generation = generation;
+    return id;
+}
+
+static void push_range(Thread *t, const OpInfo *op, const char *user)
+{
+    uint64_t below = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
+    uint64_t own = op ? op->hash : hash_text(user, std::strlen(user));
+
+    if (t->range_depth == t->ranges.size())
+        t->ranges.emplace_back();
+    RangeItem &item = t->ranges[t->range_depth++];
+    item.op = op;
+    item.user = op ? "" : user;
+    item.hash = hash_combine(below, own);
+}
+
+/* ------------------------------------------------------------------ arguments */
+
+static uint64_t hash_args(uint64_t h, const c10::IValue &v);
+
+static uint64_t hash_list(uint64_t h, c10::ArrayRef<c10::IValue> list)
+{
+    h = key_step(h, 0x4c00 + list.size());
+    for (const c10::IValue &v : list)
+        h = hash_args(h, v);
+    return h;
+}
+
+static uint64_t hash_double(uint64_t h, double d)
+{
+    uint64_t bits;
+    std::memcpy(&bits, &d, sizeof(bits));
+    return key_step(h, bits ^ 0xd0);
+}
+
+// hash_args - everything of an argument that is not a tensor: numbers, flags, strings, lists, types
+static uint64_t hash_args(uint64_t h, const c10::IValue &v)
+{
+    if (v.isTensor())
+        return h;
+    if (v.isNone())
+        return key_step(h, 0x4e);
+    if (v.isInt())
+        return key_step(h, (uint64_t)v.toInt());
+    if (v.isDouble())
+        return hash_double(h, v.toDouble());
+    if (v.isBool())
+        return key_step(h, 0xb0u + v.toBool());
+    if (v.isIntList()) {
+        auto list = v.toIntList();
+        h = key_step(h, 0x1100 + list.size());
+        for (size_t i = 0; i < list.size(); i++)
+            h = key_step(h, (uint64_t) int64_t(list[i]));
+        return h;
+    }
+    if (v.isDoubleList()) {
+        auto list = v.toDoubleList();
+        h = key_step(h, 0xdd00 + list.size());
+        for (size_t i = 0; i < list.size(); i++)
+            h = hash_double(h, double(list[i]));
+        return h;
+    }
+    if (v.isBoolList()) {
+        auto list = v.toBoolList();
+        h = key_step(h, 0xbb00 + list.size());
+        for (size_t i = 0; i < list.size(); i++)
+            h = key_step(h, (uint64_t) bool(list[i]));
+        return h;
+    }
+    if (v.isString())
+        return key_step(h, hash_text(v.toStringRef().data(), v.toStringRef().size()));
+    if (v.isDevice())
+        return key_step(h, 0xde00u + (uint64_t)(uint8_t)v.toDevice().type());
+    if (v.isComplexDouble())
+        return hash_double(hash_double(h, v.toComplexDouble().real()), v.toComplexDouble().imag());
+    if (v.isList())
+        return hash_list(h, v.toListRef());
+    return key_step(h, 0xff); // generators (a read of their state), streams, objects
+}
+
+// the value of a tensor that wraps a Python number: an argument, not a buffer
+static uint64_t hash_wrapped(uint64_t h, const c10::TensorImpl *t)
+{
+    uint8_t value[16] = {0};
+    const auto *storage = t->unsafe_storage().unsafeGetStorageImpl();
+    size_t n = t->dtype().itemsize();
+
+    if (storage->data() && n <= sizeof(value))
+        std::memcpy(value, (const char *)storage->data() + t->storage_offset() * (int64_t)n, n);
+    uint64_t a, b;
+    std::memcpy(&a, value, 8);
+    std::memcpy(&b, value + 8, 8);
+    return key_step(key_step(h, a ^ 0x77), b);
+}
+
+/* ------------------------------------------------------------------ random numbers */
+
+static uint32_t generator_index(const void *impl)
+{
+    std::lock_guard<std::mutex> hold(G->lock);
+    for (size_t i = 0; i < G->generators.size(); i++)
+        if (G->generators[i] == impl)
+            return (uint32_t)i;
+    G->generators.push_back(impl);
+    return (uint32_t)(G->generators.size() - 1);
+}
+
+// The state of a CPU generator in a canonical encoding: no padding, absent samples as zeros with a flag.
+static tb_fp rng_state(const at::CPUGeneratorImpl *gen)
+{
+    uint32_t words[at::MERSENNE_STATE_N + 16] = {0};
+    const auto &pod = gen->engine_.data_;
+    uint64_t bits;
+
+    std::memcpy(words, pod.state_.data(), sizeof(uint32_t) * at::MERSENNE_STATE_N);
+    uint32_t *w = words + at::MERSENNE_STATE_N;
+    w[0] = (uint32_t)pod.seed_;
+    w[1] = (uint32_t)(pod.seed_ >> 32);
+    w[2] = (uint32_t)pod.left_;
+    w[3] = pod.seeded_;
+    w[4] = pod.next_;
+    w[5] = gen->next_float_normal_sample_.has_value();
+    if (w[5])
+        std::memcpy(&w[6], &*gen->next_float_normal_sample_, 4);
+    w[7] = gen->next_double_normal_sample_.has_value();
+    if (w[7]) {
+        std::memcpy(&bits, &*gen->next_double_normal_sample_, 8);
+        w[8] = (uint32_t)bits;
+        w[9] = (uint32_t)(bits >> 32);
+    }
+    return R->fp_host_pool(words, sizeof(words), 0, nullptr);
+}
+
+static void add_rng_access(Body *b, const at::Generator &gen, uint16_t arg)
+{
+    Acc a;
+    a.mode = 'g';
+    a.arg = arg;
+    a.device = gen.device();
+    a.dims = (uint32_t)b->arena.size();
+    uint32_t index = generator_index(gen.unsafeGetGeneratorImpl());
+    a.alloc = TB_ALLOC_RNG + index;
+    a.name = index == 0 ? "rng:cpu:default" : "rng:cpu:other";
+    if (!gen.device().is_cpu()) {
+        a.name = "rng:device";
+    } else {
+        a.fp = rng_state(static_cast<const at::CPUGeneratorImpl *>(gen.unsafeGetGeneratorImpl()));
+        a.fp_kind = TB_FP_STATE;
+    }
+    b->accs.push_back(a);
+}
+
+/* ------------------------------------------------------------------ accesses */
+
+// add_tensor - look at a tensor argument or result; opaque ones become access mode x and a coverage row
+static void add_tensor(Ctx *c, struct tb_rec_thread *rt, const c10::TensorImpl *t, char mode, uint16_t arg,
+                       int32_t item)
+{
+    Body *b = c->body;
+    Acc a;
+    const char *why = "";
+
+    a.mode = mode;
+    a.arg = arg;
+    a.item = item;
+    switch (look(t, a, b->arena, &why)) {
+    case Look::skip:
+        return;
+    case Look::wrapped:
+        if (mode == 'r')
+            c->args = hash_wrapped(c->args, t);
+        return;
+    case Look::opaque:
+        a.mode = 'x';
+        a.contiguous = true;
+        a.storage = nullptr;
+        c->partial = true;
+        cover(rt, 1, "tensor", c->op ? c->op->name.c_str() : "state", why);
+        break;
+    case Look::fine:
+        break;
+    }
+    b->accs.push_back(a);
+}
+
+constexpr uint64_t kHostRead = 1u << 20; // bytes up to which host-made memory is hashed at every read
+
+static void report_unseen(struct tb_rec_thread *rt, const std::vector<Unseen> &list, const Acc &a,
+                          const char *reader)
+{
+    char detail[320];
+
+    for (const Unseen &u : list) {
+        snprintf(detail, sizeof(detail),
+                 "allocation %llu bytes %lld..%lld: written by %s (event %lld), changed by nobody seen, "
+                 "found by %s: %016llx%016llx became %016llx%016llx",
+                 (unsigned long long)a.alloc, (long long)u.lo, (long long)u.hi, u.writer,
+                 (long long)u.seq, reader, (unsigned long long)u.was.a, (unsigned long long)u.was.b,
+                 (unsigned long long)u.is.a, (unsigned long long)u.is.b);
+        R->cover(rt, 2, R->seq(), "unseen writer", u.writer, detail, 1);
+    }
+}
+
+// check_read - --inputs: continuity, and the origin of bytes that no recorded operator wrote
+static void check_read(Alloc &al, Acc &a, const std::vector<int64_t> &arena, struct tb_rec_thread *rt,
+                       const char *reader)
+{
+    std::vector<Unseen> unseen;
+    Geometry g = geometry_of(a, arena);
+    uint64_t forgotten = 0;
+
+    if (a.bytes == 0)
+        return;
+    bool known = before_access(al, g, unseen);
+    report_unseen(rt, unseen, a, reader);
+    if (known)
+        return;
+    Extent e;
+    e.geo = std::move(g);
+    e.fp = hash_extent(al, e.geo);
+    e.check = al.origin != Origin::external;
+    if (al.origin == Origin::external) {
+        e.writer = "memory shared with the host";
+        cover(rt, 0, "origin", "shared memory", "");
+    } else if (al.origin == Origin::empty && al.writes == 0) {
+        e.writer = "nobody (uninitialised)";
+        cover(rt, 1, "uninitialised read", reader, "bytes of an empty tensor that nobody wrote");
+    } else {
+        e.writer = "the host";
+        cover(rt, 0, "origin", "host construction", "");
+    }
+    add_extent(al, std::move(e), &forgotten);
+}
+
+// resolve - allocation and offset of every access from @from on; what must be hashed before the call is
+static void resolve(Ctx *c, struct tb_rec_thread *rt, size_t from)
+{
+    Body *b = c->body;
+    std::lock_guard<std::mutex> hold(G->allocs.lock);
+
+    for (size_t i = from; i < b->accs.size(); i++) {
+        Acc &a = b->accs[i];
+        if (!a.storage)
+            continue;
+        Alloc *al = G->allocs.find(a.storage);
+        if (!al)
+            continue;
+        a.alloc = al->id;
+        a.offset += al->base;
+        if (a.mode != 'r')
+            continue;
+        if (G->inputs) {
+            check_read(*al, a, b->arena, rt, c->op->name.c_str());
+            hash_access(a, b->arena);
+        } else if (al->writes == 0 && al->origin != Origin::empty &&
+                   (a.bytes <= kHostRead || al->last_seq == TB_REC_NO_SEQ)) {
+            hash_access(a, b->arena); // bytes that came from outside: where blame ends
+            al->last_seq = 0;
+        }
+    }
+}
+
+// check_overwritten - --inputs: a partial write is hashed with what remains of older extents: check them first
+static void check_overwritten(Ctx *c, struct tb_rec_thread *rt)
+{
+    std::vector<Unseen> unseen;
+    std::vector<int64_t> arena;
+
+    for (const Written &w : c->body->written) {
+        auto impl = w.tensor.lock();
+        Acc a;
+        const char *why = "";
+        arena.clear();
+        if (!impl || look(impl.get(), a, arena, &why) != Look::fine || a.bytes == 0)
+            continue;
+        std::lock_guard<std::mutex> hold(G->allocs.lock);
+        Alloc *al = G->allocs.find(a.storage);
+        if (!al)
+            continue;
+        a.alloc = al->id;
+        a.offset += al->base;
+        unseen.clear();
+        Geometry g = geometry_of(a, arena);
+        before_write(*al, g, unseen);
+        report_unseen(rt, unseen, a, c->op->name.c_str());
+    }
+}
+
+// touches_pending - does any access lie in a buffer that an unfinished collective writes?
+static void settle(Thread *t, struct tb_rec_thread *rt, const char *toucher);
+
+static bool touches_pending(const Body *b)
+{
+    Pendings &p = pendings();
+    if (p.count.load(std::memory_order_relaxed) == 0)
+        return false;
+    std::lock_guard<std::mutex> hold(p.lock);
+    for (const Pending &w : p.list)
+        for (const at::Tensor &tensor : w.tensors)
+            for (const Acc &a : b->accs)
+                if (a.storage && a.storage == tensor.storage().unsafeGetStorageImpl())
+                    return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ snapshots */
+
+static int32_t match_snapshot(const Thread *t, const OpInfo *op)
+{
+    uint64_t step = G->step.load(std::memory_order_relaxed);
+
+    for (size_t i = 0; i < G->snaps.size(); i++) {
+        SnapSpec &s = G->snaps[i];
+        if (s.step != step || s.op != op->name)
+            continue;
+        std::string range = std::string(phase_of(t)) + ":" + string_of(t->module());
+        if (range == s.range)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+static void take_snapshot(Ctx *c, struct tb_rec_thread *rt, size_t index)
+{
+    const Acc &a = c->body->accs[index];
+    void *handle = nullptr;
+
+    if (!a.ptr || a.bytes == 0)
+        return;
+    char *out = static_cast<char *>(R->snapshot_open(rt, a.bytes, &handle));
+    if (!out)
+        return;
+    if (a.contiguous) {
+        std::memcpy(out, a.ptr, a.bytes);
+    } else {
+        const int64_t *sizes = c->body->arena.data() + a.dims, *strides = sizes + a.ndim;
+        int64_t at[64] = {0};
+        for (uint64_t done = 0; done < a.bytes; done += a.elem) {
+            int64_t off = 0;
+            for (int d = 0; d < a.ndim; d++)
+                off += at[d] * strides[d];
+            std::memcpy(out + done, a.ptr + off * (int64_t)a.elem, a.elem);
+            for (int d = a.ndim - 1; d >= 0 && ++at[d] == sizes[d]; d--)
+                at[d] = 0;
+        }
+    }
+    c->body->snaps.push_back(Snap{index, handle});
+}
+
+static bool snapshot_is_due(const Ctx *c)
+{
+    return c->snap_spec >= 0 &&
+           G->snaps[(size_t)c->snap_spec].seen.load(std::memory_order_relaxed) ==
+               G->snaps[(size_t)c->snap_spec].k;
+}
+
+/* ------------------------------------------------------------------ events */
+
+// emit - define the site if it is new, write the event; returns its seq
+static uint64_t emit(Ctx *c, Thread *t, struct tb_rec_thread *rt, uint8_t kind, uint16_t flags)
+{
+    Body *b = c->body;
+    uint64_t key = hash_combine(c->op ? c->op->hash : 0x57a7e, kind);
+
+    for (const Acc &a : b->accs)
+        key = key_of(key, a, b->arena);
+    uint32_t site = R->site_find(rt, key);
+    if (site == 0) {
+        t->text = "torch\n";
+        t->text += c->op ? c->op->name : kind == TB_EV_STEP ? "step" : "state";
+        t->text += '\n';
+        for (const Acc &a : b->accs)
+            put_line(t->text, a, b->arena, c->op);
+        site = R->site_define(rt, key, t->text.data(), t->text.size());
+        if (site == 0)
+            return TB_REC_NO_SEQ;
+    }
+    t->wire.resize(b->accs.size());
+    for (size_t i = 0; i < b->accs.size(); i++) {
+        const Acc &a = b->accs[i];
+        t->wire[i] = tb_wire_access{(a.alloc & TB_ALLOC_MASK) | (uint64_t)a.fp_kind << 48,
+                                    (uint64_t)a.offset, a.fp.a, a.fp.b};
+    }
+    tb_wire_event e;
+    std::memset(&e, 0, sizeof(e));
+    e.kind = kind;
+    e.flags = (uint16_t)(flags | (t->backward_depth ? TB_EVF_BACKWARD : 0) |
+                         (c->partial ? TB_EVF_PARTIAL : 0) | (G->inputs ? TB_EVF_READS_HASHED : 0));
+    e.accesses = (uint32_t)b->accs.size();
+    e.open = c->open;
+    e.site = site;
+    e.range = range_id(t, rt);
+    e.step = G->step.load(std::memory_order_relaxed);
+    e.args = c->args;
+    e.time_ns = c->time_ns;
+    uint64_t seq = R->event(rt, &e, t->wire.data());
+    if (t->line && seq != TB_REC_NO_SEQ) {
+        const std::string &line = string_of(t->line);
+        R->stack(rt, seq, line.data(), line.size());
+    }
+    return seq;
+}
+
+// settle - emit the events of collectives that have finished; @toucher: who is about to use a buffer
+static void settle(Thread *t, struct tb_rec_thread *rt, const char *toucher)
+{
+    Pendings &p = pendings();
+
+    for (;;) {
+        Pending w;
+        {
+            std::lock_guard<std::mutex> hold(p.lock);
+            if (p.list.empty())
+                return;
+            if (!p.list.front().done()) {
+                if (toucher)
+                    cover(rt, 1, "collective", p.list.front().op->name.c_str(),
+                          "a buffer was touched before the collective had finished");
+                return;
+            }
+            w = std::move(p.list.front());
+            p.list.pop_front();
+            p.count.store(p.list.size(), std::memory_order_relaxed);
+        }
+        Ctx c;
+        c.body = take_body(t);
+        c.op = w.op;
+        c.args = w.args;
+        c.open = R->seq();
+        c.time_ns = now_ns();
+        for (size_t i = 0; i < w.tensors.size(); i++)
+            add_tensor(&c, rt, w.tensors[i].unsafeGetTensorImpl(), 'w', w.where[i].first,
+                       w.where[i].second);
+        resolve(&c, rt, 0);
+        for (Acc &a : c.body->accs)
+            if (a.storage)
+                hash_access(a, c.body->arena);
+        uint64_t seq = emit(&c, t, rt, TB_EV_COLL, 0);
+        std::lock_guard<std::mutex> hold(G->allocs.lock);
+        for (const Acc &a : c.body->accs) {
+            Alloc *al = a.storage ? G->allocs.find(a.storage) : nullptr;
+            uint64_t forgotten = 0;
+            if (!al)
+                continue;
+            al->writes++;
+            if (G->inputs)
+                after_write(*al, geometry_of(a, c.body->arena), a.fp, seq, w.op->name.c_str(), &forgotten);
+        }
+        give_body(t, &c);
+    }
+}
+
+static bool recording_ops()
+{
+    if (!G->window)
+        return true;
+    uint64_t step = G->step.load(std::memory_order_relaxed);
+    return step >= R->config->step_from && step <= R->config->step_to;
+}
+
+static void read_arguments(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::RecordFunction &fn)
+{
+    c10::ArrayRef<const c10::IValue> in = fn.inputs();
+    const OpInfo *op = c->op;
+    bool have_generator = false;
+
+    c->args = key_step(0x7477, in.size());
+    for (size_t i = 0; i < in.size(); i++) {
+        static const ArgInfo plain;
+        const ArgInfo &arg = i < op->args.size() ? op->args[i] : plain;
+        const c10::IValue &v = in[i];
+        if (v.isTensor()) {
+            c10::TensorImpl *impl = v.unsafeToTensorImpl();
+            if (!arg.write_only)
+                add_tensor(c, rt, impl, 'r', (uint16_t)i, -1);
+            if (arg.written && impl != c10::UndefinedTensorImpl::singleton())
+                c->body->written.push_back(
+                    {c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                         v.toTensor().getIntrusivePtr()),
+                     (uint16_t)i, -1});
+        } else if (v.isList() && !v.isIntList() && !v.isDoubleList() && !v.isBoolList()) {
+            c10::ArrayRef<c10::IValue> list = v.toListRef();
+            c->args = key_step(c->args, 0x4c00 + list.size());
+            int32_t item = 0;
+            for (const c10::IValue &e : list) {
+                if (e.isTensor()) {
+                    if (!arg.write_only)
+                        add_tensor(c, rt, e.unsafeToTensorImpl(), 'r', (uint16_t)i, item);
+                    if (arg.written && e.toTensor().defined())
+                        c->body->written.push_back(
+                            {c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                                 e.toTensor().getIntrusivePtr()),
+                             (uint16_t)i, item});
+                } else if (e.isList()) {
+                    int32_t inner = item << 12;
+                    for (const c10::IValue &x : e.toListRef()) // collectives: lists of lists
+                        if (x.isTensor() && x.toTensor().defined()) {
+                            if (!arg.write_only)
+                                add_tensor(c, rt, x.unsafeToTensorImpl(), 'r', (uint16_t)i, inner);
+                            if (arg.written)
+                                c->body->written.push_back(
+                                    {c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                                         x.toTensor().getIntrusivePtr()),
+                                     (uint16_t)i, inner});
+                            inner++;
+                        }
+                } else {
+                    c->args = hash_args(c->args, e);
+                }
+                item++;
+            }
+        } else if (v.isGenerator()) {
+            add_rng_access(c->body, v.toGenerator(), (uint16_t)i);
+            have_generator = true;
+        } else {
+            c->args = hash_args(c->args, v);
+        }
+    }
+    if (op->rng && !have_generator)
+        add_rng_access(c->body, at::detail::getDefaultCPUGenerator(), kOut);
+    (void)t;
+}
+
+static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_thread *rt,
+                                                     const at::RecordFunction &fn, const OpInfo *op)
+{
+    std::unique_ptr<Ctx> c(new Ctx());
+
+    c->op = op;
+    c->owner = t;
+    c->body = take_body(t);
+    c->uncaught = std::uncaught_exceptions();
+    c->open = R->seq();
+    c->time_ns = now_ns();
+    if (op->cls == OpClass::empty)
+        return c;
+    read_arguments(c.get(), t, rt, fn);
+    if (touches_pending(c->body)) {
+        settle(t, rt, op->name.c_str());
+        c->open = R->seq();
+    }
+    resolve(c.get(), rt, 0);
+    if (G->inputs)
+        check_overwritten(c.get(), rt);
+    if (!G->snaps.empty()) {
+        c->snap_spec = match_snapshot(t, op);
+        if (snapshot_is_due(c.get()))
+            for (size_t i = 0; i < c->body->accs.size(); i++)
+                if (c->body->accs[i].mode == 'r')
+                    take_snapshot(c.get(), rt, i);
+    }
+    return c;
+}
+
+static std::unique_ptr<at::ObserverContext> start_backward(Thread *t, const at::RecordFunction &fn)
+{
+    std::unique_ptr<Ctx> c(new Ctx());
+
+    c->kind = CtxKind::backward;
+    c->owner = t;
+    c->saved_module = t->backward_module;
+    c->saved_base = t->module_base;
+    if (fn.seqNr() >= 0) {
+        uint32_t m = G->seqs.get(fn.forwardThreadId(), fn.seqNr());
+        t->backward_module = m;
+    }
+    t->module_base = (uint32_t)t->modules.size();
+    t->backward_depth++;
+    push_range(t, nullptr, fn.name());
+    return c;
+}
+
+static const c10::FunctionSchema *schema_of(const at::RecordFunction &fn)
+{
+    auto *ref = std::get_if<at::RecordFunction::schema_ref_t>(&fn.fn_);
+    return ref ? &ref->get() : nullptr;
+}
+
+static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn)
+{
+    Thread *t = thread_state();
+
+    if (t->suppressed || !recording_ops())
+        return nullptr;
+    struct tb_rec_thread *rt = R->self();
+    if (!rt)
+        return nullptr;
+    try {
+        if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION)
+            return start_backward(t, fn);
+        const c10::FunctionSchema *schema = schema_of(fn);
+        if (!schema) {
+            if (fn.scope() != at::RecordScope::USER_SCOPE)
+                return nullptr;
+            std::unique_ptr<Ctx> c(new Ctx());
+            c->kind = CtxKind::user;
+            c->owner = t;
+            push_range(t, nullptr, fn.name());
+            return c;
+        }
+        const OpInfo *op = op_info(*schema);
+        if (fn.seqNr() >= 0 && t->module() != 0)
+            G->seqs.put(t->id, fn.seqNr(), t->module());
+        switch (op->cls) {
+        case OpClass::ignore:
+        case OpClass::view:
+            return nullptr;
+        case OpClass::range: {
+            std::unique_ptr<Ctx> c(new Ctx());
+            c->kind = CtxKind::range;
+            c->owner = t;
+            push_range(t, op, nullptr);
+            return c;
+        }
+        default:
+            return start_op(t, rt, fn, op);
+        }
+    } catch (const std::exception &e) {
+        R->stop(e.what());
+        return nullptr;
+    } catch (...) {
+        R->stop("an exception in the torch tap");
+        return nullptr;
+    }
+}
+
+static void mark_empty(const std::vector<c10::IValue> &outputs)
+{
+    std::lock_guard<std::mutex> hold(G->allocs.lock);
+    for (const c10::IValue &v : outputs) {
+        if (!v.isTensor() || !v.toTensor().defined())
+            continue;
+        const c10::TensorImpl *impl = v.unsafeToTensorImpl();
+        if (impl->key_set().has_any(opaque_keys()) || impl->is_python_dispatch() ||
+            !impl->has_storage() || !impl->device().is_cpu())
+            continue;
+        Alloc *al = G->allocs.find(impl->unsafe_storage().unsafeGetStorageImpl());
+        if (al && al->writes == 0 && al->origin == Origin::unknown)
+            al->origin = Origin::empty;
+    }
+}
+
+// A result that lies in an argument's storage and was not marked as written: a view in disguise.
+static bool is_view_of_argument(const Body *b, const c10::TensorImpl *t, size_t reads)
+{
+    if (t->key_set().has_any(opaque_keys()) || !t->has_storage() || t->is_python_dispatch())
+        return false;
+    const c10::StorageImpl *s = t->unsafe_storage().unsafeGetStorageImpl();
+    for (size_t i = 0; i < reads; i++)
+        if (b->accs[i].storage == s)
+            return true;
+    return false;
+}
+
+static void add_scalar(Body *b, const c10::IValue &v, uint16_t arg)
+{
+    Acc a;
+    uint8_t raw[16] = {0};
+
+    a.mode = 'h';
+    a.arg = arg;
+    a.dims = (uint32_t)b->arena.size();
+    a.fp_kind = TB_FP_SCALAR;
+    if (v.isInt() || v.isBool()) {
+        int64_t x = v.isInt() ? v.toInt() : (int64_t)v.toBool();
+        a.dtype = TB_DT_I64;
+        std::memcpy(raw, &x, 8);
+    } else if (v.isDouble()) {
+        double x = v.toDouble();
+        a.dtype = TB_DT_F64;
+        std::memcpy(raw, &x, 8);
+    } else if (v.isComplexDouble()) {
+        c10::complex<double> x = v.toComplexDouble();
+        a.dtype = TB_DT_C128;
+        std::memcpy(raw, &x, 16);
+    } else {
+        return;
+    }
+    std::memcpy(&a.fp.a, raw, 8);
+    std::memcpy(&a.fp.b, raw + 8, 8);
+    b->accs.push_back(a);
+}
+
+static void add_results(Ctx *c, struct tb_rec_thread *rt, const std::vector<c10::IValue> &outputs)
+{
+    Body *b = c->body;
+    size_t reads = b->accs.size();
+
+    for (const Written &w : b->written)
+        if (auto impl = w.tensor.lock())
+            add_tensor(c, rt, impl.get(), 'w', w.arg, w.item);
+    for (size_t i = 0; i < outputs.size(); i++) {
+        const c10::IValue &v = outputs[i];
+        uint16_t arg = (uint16_t)(kOut + i);
+        if (i < c->op->ret_is_arg.size() && c->op->ret_is_arg[i])
+            continue;
+        if (v.isTensor()) {
+            const c10::TensorImpl *impl = v.unsafeToTensorImpl();
+            if (v.toTensor().defined() && !is_view_of_argument(b, impl, reads))
+                add_tensor(c, rt, impl, 'w', arg, -1);
+        } else if (v.isList() && !v.isIntList() && !v.isDoubleList() && !v.isBoolList()) {
+            int32_t item = 0;
+            for (const c10::IValue &e : v.toListRef()) {
+                if (e.isTensor() && e.toTensor().defined() &&
+                    !is_view_of_argument(b, e.unsafeToTensorImpl(), reads))
+                    add_tensor(c, rt, e.unsafeToTensorImpl(), 'w', arg, item);
+                item++;
+            }
+        } else {
+            add_scalar(b, v, arg);
+        }
+    }
+}
+
+static uint64_t extent_key(const Acc &a, const std::vector<int64_t> &arena)
+{
+    uint64_t h = key_step(key_step(0x3e, (uint64_t)a.offset), a.bytes);
+    for (size_t i = 0; !a.contiguous && i < 2u * a.ndim; i++)
+        h = key_step(h, (uint64_t)arena[a.dims + i]);
+    return h;
+}
+
+// hash_writes - fingerprint what was written, or take the fingerprint of an inner writer of the same bytes
+static void hash_writes(Ctx *c, size_t from)
+{
+    Body *b = c->body;
+
+    for (size_t i = from; i < b->accs.size(); i++) {
+        Acc &a = b->accs[i];
+        if (a.mode != 'w' || !a.storage)
+            continue;
+        if (c->op->wrapper) {
+            std::lock_guard<std::mutex> hold(G->allocs.lock);
+            Alloc *al = G->allocs.find(a.storage);
+            if (al && al->last_seq != TB_REC_NO_SEQ && al->last_seq > c->open &&
+                al->last_key == extent_key(a, b->arena)) {
+                a.fp = al->last_fp;
+                a.fp_kind = a.contiguous ? TB_FP_BYTES : TB_FP_ROWMAJOR;
+                continue;
+            }
+        }
+        hash_access(a, b->arena);
+    }
+}
+
+static void note_writes(Ctx *c, struct tb_rec_thread *rt, size_t from, uint64_t seq)
+{
+    Body *b = c->body;
+    uint64_t forgotten = 0;
+    std::lock_guard<std::mutex> hold(G->allocs.lock);
+
+    for (size_t i = from; i < b->accs.size(); i++) {
+        const Acc &a = b->accs[i];
+        if (a.mode != 'w' || !a.storage)
+            continue;
+        Alloc *al = G->allocs.find(a.storage);
+        if (!al)
+            continue;
+        al->writes++;
+        al->last_seq = seq + 1; // never 0; an inner write has seq >= open, so last_seq > open
+        al->last_key = extent_key(a, b->arena);
+        al->last_fp = a.fp;
+        if (G->inputs && a.bytes)
+            after_write(*al, geometry_of(a, b->arena), a.fp, seq, c->op->name.c_str(), &forgotten);
+    }
+    if (forgotten)
+        R->cover(rt, 1, TB_REC_NO_SEQ, "continuity", c->op->name.c_str(),
+                 "more extents in one allocation than are kept", forgotten);
+}
+
+static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &outputs)
+{
+    Pending w;
+
+    w.op = c->op;
+    w.args = c->args;
+    w.module = t->module();
+    w.backward = t->backward_depth != 0;
+    for (const Written &x : c->body->written)
+        if (auto impl = x.tensor.lock()) {
+            w.tensors.push_back(at::Tensor(std::move(impl)));
+            w.where.push_back({x.arg, x.item});
+        }
+#ifdef TB_HAVE_C10D
+    w.work = work_of(outputs);
+#endif
+    Pendings &p = pendings();
+    std::lock_guard<std::mutex> hold(p.lock);
+    p.list.push_back(std::move(w));
+    p.count.store(p.list.size(), std::memory_order_relaxed);
+}
+
+static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::RecordFunction &fn)
+{
+    Body *b = c->body;
+    uint16_t flags = 0;
+    uint8_t kind = c->op->cls == OpClass::collective ? TB_EV_COLL : TB_EV_OP;
+
+    if (c->op->cls == OpClass::empty) {
+        mark_empty(fn.outputs());
+        return;
+    }
+    size_t reads = b->accs.size();
+    if (std::uncaught_exceptions() > c->uncaught) {
+        flags |= TB_EVF_FAILED;
+    } else if (c->op->cls != OpClass::collective) {
+        add_results(c, rt, fn.outputs());
+        resolve(c, rt, reads);
+        hash_writes(c, reads);
+        if (snapshot_is_due(c))
+            for (size_t i = reads; i < b->accs.size(); i++)
+                if (b->accs[i].mode == 'w')
+                    take_snapshot(c, rt, i);
+    }
+    uint64_t seq = emit(c, t, rt, kind, flags);
+    for (const Snap &s : b->snaps)
+        R->snapshot_send(rt, s.handle, seq, (uint32_t)s.acc);
+    if (c->snap_spec >= 0)
+        G->snaps[(size_t)c->snap_spec].seen.fetch_add(1, std::memory_order_relaxed);
+    if (c->op->cls == OpClass::collective && !(flags & TB_EVF_FAILED))
+        note_collective(c, t, fn.outputs());
+    else if (seq != TB_REC_NO_SEQ)
+        note_writes(c, rt, reads, seq);
+}
+
+static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)
+{
+    Ctx *c = static_cast<Ctx *>(raw);
+    Thread *t = thread_state();
+
+    if (!c || c->owner != t)
+        return; // ended on another thread: its start is not ours to balance
+    switch (c->kind) {
+    case CtxKind::backward:
+        t->backward_depth--;
+        t->backward_module = c->saved_module;
+        t->module_base = c->saved_base;
+        t->range_depth--;
+        return;
+    case CtxKind::range:
+    case CtxKind::user:
+        t->range_depth--;
+        return;
+    case CtxKind::op:
+        break;
+    }
+    struct tb_rec_thread *rt = R->self();
+    try {
+        if (rt)
+            end_op(c, t, rt, fn);
+    } catch (const std::exception &e) {
+        R->stop(e.what());
+    } catch (...) {
+        R->stop("an exception in the torch tap");
+    }
+    give_body(t, c);
+}
+
+/* ------------------------------------------------------------------ state at the end of a step */
+
+static void emit_states(Thread *t, struct tb_rec_thread *rt, const uintptr_t *impls,
+                        const uint32_t *names, uint32_t n)
+{
+    Ctx c;
+
+    c.body = take_body(t);
+    c.open = R->seq();
+    c.time_ns = now_ns();
+    for (uint32_t i = 0; i < n; i++) {
+        size_t before = c.body->accs.size();
+        add_tensor(&c, rt, reinterpret_cast<const c10::TensorImpl *>(impls[i]), 's', 0, -1);
+        if (c.body->accs.size() > before) {
+            c.body->accs.back().name = string_of(names[i]).c_str();
+            if (c.body->accs.back().mode == 'x')
+                c.body->accs.back().storage = nullptr;
+        }
+    }
+    resolve(&c, rt, 0);
+    for (Acc &a : c.body->accs)
+        if (a.storage)
+            hash_access(a, c.body->arena);
+    emit(&c, t, rt, TB_EV_STATE, 0);
+    give_body(t, &c);
+}
+
+static void emit_bytes(Thread *t, struct tb_rec_thread *rt, const char *name, tb_fp fp, uint8_t kind)
+{
+    Ctx c;
+    Acc a;
+
+    c.body = take_body(t);
+    c.open = R->seq();
+    c.time_ns = now_ns();
+    a.mode = 's';
+    a.name = name;
+    a.fp = fp;
+    a.fp_kind = kind;
+    c.body->accs.push_back(a);
+    emit(&c, t, rt, TB_EV_STATE, 0);
+    give_body(t, &c);
+}
+
+static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
+{
+    Ctx c;
+
+    settle(t, rt, nullptr);
+    emit_bytes(t, rt, "rng:cpu:default",
+               rng_state(static_cast<const at::CPUGeneratorImpl *>(
+                   at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl())),
+               TB_FP_STATE);
+    if (step >= 0)
+        G->step.store((uint64_t)step, std::memory_order_relaxed);
+    c.body = take_body(t);
+    c.open = R->seq();
+    c.time_ns = now_ns();
+    emit(&c, t, rt, TB_EV_STEP, 0);
+    give_body(t, &c);
+    G->step.fetch_add(1, std::memory_order_relaxed);
+    for (SnapSpec &s : G->snaps)
+        s.seen.store(0, std::memory_order_relaxed);
+}
+
+/* ------------------------------------------------------------------ start */
+
+// "3/backward:transformer.h.1.attn/aten::addmm#0", with more parts before it, which name rank, process, thread
+static void parse_snapshot(const std::string &line)
+{
+    size_t op = line.rfind('/');
+    size_t hash = line.rfind('#');
+    if (op == std::string::npos || hash == std::string::npos || hash < op || op == 0)
+        return;
+    size_t range = line.rfind('/', op - 1);
+    if (range == std::string::npos)
+        return;
+    size_t step = range == 0 ? std::string::npos : line.rfind('/', range - 1);
+    size_t from = step == std::string::npos ? 0 : step + 1;
+    G->snaps.emplace_back();
+    SnapSpec &s = G->snaps.back();
+    s.step = strtoull(line.substr(from, range - from).c_str(), nullptr, 10);
+    s.range = line.substr(range + 1, op - range - 1);
+    s.op = line.substr(op + 1, hash - op - 1);
+    s.k = strtoull(line.c_str() + hash + 1, nullptr, 10);
+}
+
+static void parse_snapshots(const char *text)
+{
+    std::string line;
+    for (const char *p = text;; p++) {
+        if (*p && *p != '\n') {
+            line += *p;
+            continue;
+        }
+        if (!line.empty())
+            parse_snapshot(line);
+        line.clear();
+        if (!*p)
+            return;
+    }
+}
+
+static void find_pool()
+{
+    Dl_info info;
+    if (!dladdr((void *)&at::get_num_threads, &info) || !info.dli_fname)
+        return;
+    void *lib = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    if (!lib)
+        return;
+    auto parallel = dlsym(lib, "GOMP_parallel");
+    auto threads = dlsym(lib, "omp_get_num_threads"), num = dlsym(lib, "omp_get_thread_num");
+    if (parallel && threads && num) {
+        gomp_num_threads = reinterpret_cast<int (*)(void)>(threads);
+        gomp_thread_num = reinterpret_cast<int (*)(void)>(num);
+        gomp_parallel =
+            reinterpret_cast<void (*)(void (*)(void *), void *, unsigned, unsigned)>(parallel);
+    }
+    dlclose(lib);
+}
+
+// self_check - the layout of RecordFunction that we were compiled with is the one of this torch
+static int checked;
+
+static std::unique_ptr<at::ObserverContext> check_start(const at::RecordFunction &fn)
+{
+    const c10::FunctionSchema *s = schema_of(fn);
+    if (s && s->name() == "aten::neg" && fn.inputs().size() == 1 && fn.inputs()[0].isTensor())
+        checked |= 1;
+    return nullptr;
+}
+
+static void check_end(const at::RecordFunction &fn, at::ObserverContext *)
+{
+    const c10::FunctionSchema *s = schema_of(fn);
+    if (s && s->name() == "aten::neg" && fn.outputs().size() == 1 && fn.outputs()[0].isTensor())
+        checked |= 2;
+}
+
+static bool self_check()
+{
+    auto handle = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(check_start, check_end).needsInputs(true).needsOutputs(true));
+    {
+        at::Tensor x = at::ones({2});
+        at::Tensor y = at::neg(x);
+    }
+    at::removeCallback(handle);
+    return checked == 3;
+}
+
+} // namespace tb
+
+using namespace tb;
+
+#define TB_EXPORT extern "C" __attribute__((visibility("default")))
+
+TB_EXPORT int twinbit_tap_init(const struct tb_rec_api *api)
+{
+    if (api->version != TB_REC_API_VERSION || api->size < sizeof(struct tb_rec_api))
+        return 1;
+    try {
+        R = api;
+        G = new Global();
+        G->inputs = (api->config->flags & TB_CFG_INPUTS) != 0;
+        G->window = api->config->step_from != 0 || api->config->step_to != UINT64_MAX;
+        generator_index(at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl());
+        parse_snapshots(api->config->snapshots);
+        find_pool();
+        if (!self_check()) {
+            api->log("the torch tap does not fit this torch: built with other headers or flags");
+            return 1;
+        }
+        if (api->config->level >= TB_LEVEL_OP)
+            at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                      .needsInputs(true)
+                                      .needsOutputs(true)
+                                      .scopes({at::RecordScope::FUNCTION,
+                                               at::RecordScope::BACKWARD_FUNCTION,
+                                               at::RecordScope::USER_SCOPE}));
+        return 0;
+    } catch (...) {
+        return 1;
+    }
+}
+
+/* What python/twinbit/_glue.py calls, through ctypes. No function here calls Python or throws. */
+
+TB_EXPORT uint32_t twinbit_intern(const char *s)
+{
+    return intern(s, std::strlen(s));
+}
+TB_EXPORT void twinbit_module_push(uint32_t id)
+{
+    thread_state()->modules.push_back(id);
+}
+TB_EXPORT void twinbit_module_pop(void)
+{
+    Thread *t = thread_state();
+    if (!t->modules.empty())
+        t->modules.pop_back();
+}
+TB_EXPORT void twinbit_optimizer(int inside)
+{
+    thread_state()->optimizer_depth = inside != 0; // not a count: a step that raises never says it ended
+}
+TB_EXPORT uint32_t twinbit_flags(void)
+{
+    return R->config->flags;
+}
+TB_EXPORT void twinbit_suppress(int delta)
+{
+    thread_state()->suppressed += delta;
+}
+TB_EXPORT void twinbit_line(uint32_t id)
+{
+    thread_state()->line = id;
+}
+TB_EXPORT uint64_t twinbit_step_now(void)
+{
+    return G->step.load(std::memory_order_relaxed);
+}
+TB_EXPORT void twinbit_step_set(uint64_t step)
+{
+    G->step.store(step, std::memory_order_relaxed);
+}
+TB_EXPORT int twinbit_active(void)
+{
+    return R->self() != nullptr;
+}
+
+TB_EXPORT void twinbit_state(const uintptr_t *impls, const uint32_t *names, uint32_t n)
+{
+    struct tb_rec_thread *rt = R->self();
+    try {
+        if (rt)
+            emit_states(thread_state(), rt, impls, names, n);
+    } catch (...) {
+        R->stop("an exception in the torch tap's step end");
+    }
+}
+
+TB_EXPORT void twinbit_state_bytes(uint32_t name, const void *p, size_t n)
+{
+    struct tb_rec_thread *rt = R->self();
+    try {
+        if (rt)
+            emit_bytes(thread_state(), rt, string_of(name).c_str(), R->fp_host_pool(p, n, 0, nullptr),
+                       TB_FP_STATE);
+    } catch (...) {
+        R->stop("an exception in the torch tap's step end");
+    }
+}
+
+TB_EXPORT void twinbit_step_end(int64_t step)
+{
+    struct tb_rec_thread *rt = R->self();
+    try {
+        if (rt)
+            end_step(thread_state(), rt, step);
+    } catch (...) {
+        R->stop("an exception in the torch tap's step end");
+    }
+}
+
+TB_EXPORT void twinbit_cover(unsigned severity, const char *kind, const char *subject, const char *detail)
+{
+    if (struct tb_rec_thread *rt = R->self())
+        cover(rt, severity, kind, subject, detail);
+}
+
+TB_EXPORT void twinbit_meta(const char *key, const char *value)
+{
+    if (struct tb_rec_thread *rt = R->self())
+        R->meta(rt, key, value);
+}
