@@ -54,7 +54,8 @@ struct tb_rec_api {
 
     /**
      * site_find - local id of the site with @key on this thread's ring, 0 if it was not defined there yet
-     * site_define - define it: @text as in wire.h; 0 on failure (recording is then off)
+     * site_define - define it: @text as in wire.h; 0 on failure (recording is off, or the ring was full and
+     *   TB_CFG_DROP is set): the event is not to be written
      */
     uint32_t (*site_find)(struct tb_rec_thread *t, uint64_t key);
     uint32_t (*site_define)(struct tb_rec_thread *t, uint64_t key, const char *text, size_t n);

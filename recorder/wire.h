@@ -8,9 +8,11 @@
  *
  * ---- Socket -------------------------------------------------------------------------------------------
  * The path is in the environment variable TWINBIT_SOCKET. Every message is its own short connection:
- * connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one tb_wire_reply,
- * close. No descriptor stays open in the job, so a job that closes all descriptors harms nobody. A
- * refused connection means: the collector is gone.
+ * connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one tb_wire_reply
+ * (HELLO and TAP only; the others are sent and forgotten, so that no thread waits for a collector that
+ * is stopped), close. No descriptor stays open in the job, so a job that closes all descriptors harms
+ * nobody. A refused connection means: the collector is gone. The reply to HELLO brings a descriptor,
+ * the bell (struct tb_wire_bell), which the job maps and closes.
  *
  * ---- Ring ---------------------------------------------------------------------------------------------
  *   offset 0     struct tb_wire_ring (one 4 KiB page; producer and consumer words on cache lines of their own)
@@ -61,10 +63,14 @@ struct tb_wire_msg {
     int32_t pid;       /* for messages only; the collector trusts SO_PEERCRED */
     uint32_t fork_ordinal; /* forked child: it is the parent's n-th fork, from 1; else 0 */
     uint32_t thread;   /* RING: ordinal of the thread in its process, 0 = main */
-    uint32_t flags;
+    uint32_t flags;    /* enum tb_wire_msg_flags */
     char text[3968];   /* NUL-terminated */
 };
 static_assert(sizeof(struct tb_wire_msg) == 4016, "wire: tb_wire_msg");
+
+enum tb_wire_msg_flags {
+    TB_MSGF_STOPPED = 1u << 0, /* LOG: this process stopped recording before it had a ring; text: why */
+};
 
 enum tb_wire_level { TB_LEVEL_OFF = 0, TB_LEVEL_BOUNDARY = 1, TB_LEVEL_OP = 2 };
 
@@ -105,6 +111,19 @@ struct tb_wire_reply {
     char text[1024]; /* TAP: path of the tap; REFUSED: the reason */
 };
 static_assert(sizeof(struct tb_wire_reply) == 4160, "wire: tb_wire_reply");
+
+/**
+ * struct tb_wire_bell - one page for all processes of a run: wakes a collector that sleeps
+ * The collector sets `sleeping`, looks at the rings once more, and waits on `word` (futex, a time limit).
+ * A producer looks at `sleeping` each time it has written TB_WIRE_BELL_BYTES, or when its ring is full; if
+ * set, it bumps `word` and wakes. So a busy producer makes a system call only for a collector that sleeps.
+ */
+struct tb_wire_bell {
+    alignas(64) uint32_t word;
+    alignas(64) uint32_t sleeping;
+};
+static_assert(sizeof(struct tb_wire_bell) == 128, "wire: tb_wire_bell");
+#define TB_WIRE_BELL_BYTES (32u * 1024u)
 
 /* ------------------------------------------------------------------ ring */
 
@@ -148,6 +167,9 @@ enum tb_wire_rec_kind {
     TB_REC_MAP = 7,      /* struct tb_wire_map: coarse map of one write of the event that follows */
     TB_REC_SKIP = 8,     /* struct tb_wire_def, id unused: sequence number `value` carries no event */
     TB_REC_STACK = 9,    /* struct tb_wire_def, then "file:line function" lines of the event `value` */
+    TB_REC_THREAD = 10,  /* struct tb_wire_def, id: what follows in this ring is of thread `id` */
+    TB_REC_MORE = 11,    /* struct tb_wire_def, `len` bytes: accesses from index `id` on, of the event that
+                          * follows; its record holds only the rest. Index 0 begins anew */
 };
 
 struct tb_wire_rec {
@@ -156,14 +178,18 @@ struct tb_wire_rec {
     uint32_t bytes;    /* of the whole record, a multiple of 64 */
 };
 
-/** struct tb_wire_def - SITE, RANGE, META, SKIP, STACK: header, followed by `len` bytes of text */
+/**
+ * struct tb_wire_def - SITE, RANGE, META, SKIP, STACK: header, followed by `len` bytes of text
+ * A text longer than TB_WIRE_CHUNK is cut: `more` bytes of it follow in records of the same kind and id.
+ */
 struct tb_wire_def {
     struct tb_wire_rec rec;
     uint32_t id;    /* local to the ring, from 1 */
     uint32_t len;   /* bytes of text, no NUL */
     uint64_t value; /* SKIP, STACK: seq */
-    uint64_t reserved;
+    uint64_t more;  /* bytes of this text still to come after this record */
 };
+#define TB_WIRE_CHUNK (16u * 1024u)
 static_assert(sizeof(struct tb_wire_def) == 32, "wire: tb_wire_def");
 
 enum tb_wire_event_kind {
