@@ -141,6 +141,9 @@ enum tb_status tb_cli_free_trace(const char *prefix, char *out, size_t size,
  */
 int tb_cli_flush(int status);
 
+/** tb_cli_colour - may stdout have colour? A terminal, and NO_COLOR is not set */
+bool tb_cli_colour(void);
+
 /** tb_json_string - @s in quotes with JSON's escapes; bytes that are not UTF-8 become U+FFFD */
 void tb_json_string(FILE *out, const char *s);
 

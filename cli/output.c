@@ -1,7 +1,9 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int tb_cli_flush(int status)
 {
@@ -9,6 +11,12 @@ int tb_cli_flush(int status)
         return status;
     tb_log("cannot write standard output: %s", strerror(errno));
     return TB_EXIT_ERROR;
+}
+
+bool tb_cli_colour(void)
+{
+    const char *no = getenv("NO_COLOR");
+    return !(no && *no) && isatty(STDOUT_FILENO);
 }
 
 /* Bytes of the well-formed UTF-8 sequence at @s; 0 if it is none */

@@ -1,0 +1,277 @@
+#include "cli/record.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "diff/diff.h"
+
+struct run {
+    struct tb_cli_recording rec;
+    const char *output;
+    uint64_t from_step;
+    uint64_t times;
+};
+
+#define AT(member) offsetof(struct run, member)
+
+static const struct tb_cli_option options[] = {
+    {"--output", "-o", TB_CLI_STRING, AT(output), "TRACE",
+     "file to write, or a folder: <host>-<pid>.twinbit in it"},
+    {"--level", NULL, TB_CLI_CHOICE, AT(rec.level), TB_CLI_LEVELS,
+     "detail: step ends only, or every operator (default op)"},
+    {"--inputs", NULL, TB_CLI_FLAG, AT(rec.inputs), NULL,
+     "hash what is read too, and check that nobody wrote unseen"},
+    {"--snapshot", NULL, TB_CLI_LIST, AT(rec.snapshots), "EVENT",
+     "keep the tensors of this event whole; may be repeated"},
+    {"--steps", NULL, TB_CLI_STEPS, AT(rec.steps), "A..B",
+     "this level in these steps only, boundary in the others"},
+    {"--from-step", NULL, TB_CLI_NUMBER, AT(from_step), "N", "the same as --steps N.."},
+    {"--max-size", NULL, TB_CLI_SIZE, AT(rec.max_size), "SIZE",
+     "of the trace; beyond it the oldest detail goes first"},
+    {"--stack", NULL, TB_CLI_FLAG, AT(rec.stack), NULL, "keep Python source lines"},
+    {"--summary", NULL, TB_CLI_FLAG, AT(rec.summary), NULL, "keep min, max, mean, NaN counts"},
+    {"--map", NULL, TB_CLI_FLAG, AT(rec.map), NULL, "keep 16 partial sums of every write"},
+    {"--on-full", NULL, TB_CLI_CHOICE, AT(rec.on_full), TB_CLI_ON_FULL,
+     "when recording lags: the job waits (default), or events are lost"},
+    {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",
+     "run the job N times and say whether it repeats itself"},
+    {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
+     "how to get into the job (default preload)"},
+    {"--force", NULL, TB_CLI_FLAG, AT(rec.force), NULL, "overwrite an existing trace"},
+    {"--quiet", NULL, TB_CLI_FLAG, AT(rec.quiet), NULL, "no progress, no closing paragraph"},
+    {"--libdir", NULL, TB_CLI_STRING, AT(rec.libdir), "DIR",
+     "folder of libtwinbit.so (also: TWINBIT_LIBDIR)"},
+};
+
+static const struct tb_cli_command command = {
+    .name = "run",
+    .synopsis = "[options] -- CMD...",
+    .about = "Runs CMD and records what its operators write. The job itself is not changed: same "
+             "output,\n"
+             "same results, its own exit status.\n",
+    .options = options,
+    .option_count = TB_ARRAY_LEN(options),
+    .notes =
+        "EVENT is step/module-path/operator#k, as show and diff print it.\n"
+        "Without -o the trace is <job>-<n>.twinbit in the current folder, where <job> is the name "
+        "of the\n"
+        "script or program and <n> the first number that is free. With -n N and -o X.twinbit the "
+        "traces\n"
+        "are X-1.twinbit to X-N.twinbit; with -o DIR they are DIR/<job>-1.twinbit and so on.\n"
+        "exit status: the job's own (128+n after signal n); 2 bad options; 125 twinbit failed "
+        "before the\n"
+        "job began; 126 CMD cannot be executed; 127 CMD was not found. With -n: 0 all runs are\n"
+        "identical, 1 they differ, 3 unknown.\n",
+    .job = true,
+};
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Where the traces of a job go: "<prefix>-<n>.twinbit" */
+static void prefix_of(const struct run *run, char *out, size_t size)
+{
+    char job[256];
+    size_t len;
+
+    tb_cli_job_name(run->rec.argv, job, sizeof(job));
+    if (!run->output) {
+        (void)snprintf(out, size, "%s", job);
+        return;
+    }
+    len = strlen(run->output);
+    if (is_folder(run->output) || run->output[len - 1] == '/') {
+        (void)snprintf(out, size, "%s/%s", run->output, job);
+        return;
+    }
+    if (len > 8 && strcmp(run->output + len - 8, ".twinbit") == 0)
+        len -= 8;
+    (void)snprintf(out, size, "%.*s", (int)len, run->output);
+}
+
+static int record(const struct run *run, const char *path, struct tb_collector_result *result)
+{
+    struct tb_error err = {0};
+    enum tb_status st = tb_cli_record(&run->rec, path, result, &err);
+
+    if (st != TB_OK)
+        (void)tb_cli_error("run", &err);
+    return result->exit_status;
+}
+
+static int run_once(const struct run *run)
+{
+    struct tb_collector_result result = {.exit_status = 0};
+    struct tb_error err = {0};
+    char prefix[4000], path[4096];
+
+    if (run->output)
+        return record(run, run->output, &result);
+    prefix_of(run, prefix, sizeof(prefix));
+    if (tb_cli_free_trace(prefix, path, sizeof(path), &err) != TB_OK) {
+        (void)tb_cli_error("run", &err);
+        return TB_EXIT_NOT_STARTED;
+    }
+    return record(run, path, &result);
+}
+
+/* ---------------------------------------------------------------- -n N */
+
+struct repeat {
+    const struct run *run;
+    char prefix[4000];
+    char first[4096], now[4096]; /* traces */
+    int first_status;
+    uint64_t number;
+};
+
+static enum tb_status name_next(struct repeat *r, struct tb_error *err)
+{
+    if (!r->run->output) /* free names, so that earlier traces of the job stay */
+        return tb_cli_free_trace(r->prefix, r->now, sizeof(r->now), err);
+    (void)snprintf(r->now, sizeof(r->now), "%s-%llu.twinbit", r->prefix,
+                   (unsigned long long)r->number);
+    if (access(r->now, F_OK) == 0 && !r->run->rec.force)
+        return tb_fail(err, TB_ERR_EXISTS, "'%s' exists: name others with -o, or give --force",
+                       r->now);
+    return TB_OK;
+}
+
+/* All names are looked at before the first run: the last one must not fail on its name */
+static enum tb_status check_names(struct repeat *r, struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+
+    for (r->number = 1; r->number <= r->run->times && st == TB_OK; r->number++)
+        st = name_next(r, err);
+    return st;
+}
+
+/* The report of the first pair that is not identical stands in full, the others have their line */
+static int compare(const struct repeat *r, int worst)
+{
+    struct tb_diff_report *report = NULL;
+    struct tb_error err = {0};
+
+    if (tb_diff_run(&report, r->first, r->now, NULL, &err) != TB_OK)
+        return tb_cli_error("run", &err);
+    int verdict = (int)report->verdict;
+    printf("run 1 and run %llu: %s\n", (unsigned long long)r->number, report->reason);
+    if (verdict != TB_EXIT_OK && worst == TB_EXIT_OK)
+        tb_diff_text(report, stdout, tb_cli_colour());
+    tb_diff_free(report);
+    return verdict;
+}
+
+static int worse(int a, int b)
+{
+    static const int order[] = {TB_EXIT_OK, TB_EXIT_UNKNOWN, TB_EXIT_DIFFERS, TB_EXIT_ERROR};
+
+    for (size_t i = TB_ARRAY_LEN(order); i-- > 0;)
+        if (order[i] == a || order[i] == b)
+            return order[i];
+    return TB_EXIT_ERROR;
+}
+
+/* One more run, compared with the first; *@stop if there shall be no other */
+static int repeat_once(struct repeat *r, int worst, bool *stop)
+{
+    struct tb_collector_result result = {.exit_status = 0};
+    struct tb_error err = {0};
+
+    *stop = name_next(r, &err) != TB_OK;
+    if (*stop) {
+        (void)tb_cli_error("run", &err);
+        return TB_EXIT_NOT_STARTED;
+    }
+    int status = record(r->run, r->now, &result);
+    *stop = status == 128 + 2 || (status >= TB_EXIT_NOT_STARTED && status <= 127);
+    if (*stop)
+        return status;
+    (void)fflush(stdout);
+    static_assert(sizeof(r->now) == sizeof(result.trace), "a path of the collector");
+    memcpy(r->now, result.trace, sizeof(r->now));
+    if (r->number == 1) {
+        memcpy(r->first, r->now, sizeof(r->first));
+        r->first_status = status;
+        return TB_EXIT_OK;
+    }
+    int verdict = compare(r, worst);
+    if (status != r->first_status) {
+        printf("run 1 and run %llu: status %d and %d\n", (unsigned long long)r->number,
+               r->first_status, status);
+        verdict = worse(verdict, TB_EXIT_DIFFERS);
+    }
+    *stop = verdict == TB_EXIT_ERROR;
+    return verdict;
+}
+
+static void print_verdict(int worst, uint64_t times)
+{
+    unsigned long long n = times;
+
+    if (worst == TB_EXIT_OK)
+        printf("repeatable: all %llu runs are identical\n", n);
+    else if (worst == TB_EXIT_DIFFERS)
+        printf("not repeatable: of %llu runs some differ\n", n);
+    else
+        printf("unknown: of %llu runs none is known to differ, but not all was covered\n", n);
+}
+
+static int run_times(const struct run *run)
+{
+    struct repeat *r = calloc(1, sizeof(*r));
+    struct tb_error err = {0};
+    int status = TB_EXIT_OK, worst = TB_EXIT_OK;
+    bool stop = false;
+
+    if (!r)
+        return TB_EXIT_NOT_STARTED;
+    r->run = run;
+    prefix_of(run, r->prefix, sizeof(r->prefix));
+    if (check_names(r, &err) != TB_OK) {
+        (void)tb_cli_error("run", &err);
+        status = TB_EXIT_NOT_STARTED;
+        goto out;
+    }
+    for (r->number = 1; r->number <= run->times && !stop; r->number++) {
+        status = repeat_once(r, worst, &stop);
+        worst = stop ? worst : worse(worst, status);
+    }
+    if (!stop) {
+        print_verdict(worst, run->times);
+        status = tb_cli_flush(worst);
+    }
+out:
+    free(r);
+    return status;
+}
+
+int tb_cmd_run(int argc, char **argv)
+{
+    struct run run = {.rec = {.level = TB_CLI_LEVEL_OP}, .from_step = UINT64_MAX, .times = 1};
+    struct tb_error err = {0};
+    struct tb_cli_rest rest;
+    int status;
+
+    if (!tb_cli_parse(&command, argc, argv, &run, &rest, &status))
+        return status;
+    if (rest.count == 0)
+        return tb_cli_usage(&command, "no command to run");
+    if (run.times == 0 || run.times > 1000)
+        return tb_cli_usage(&command, "option '--times': 1 to 1000 are possible");
+    if (run.rec.steps.given && run.from_step != UINT64_MAX)
+        return tb_cli_usage(&command, "'--steps' and '--from-step' exclude each other");
+    if (tb_cli_check_snapshots(&run.rec.snapshots, &err) != TB_OK)
+        return tb_cli_usage(&command, "%s", err.text);
+    run.rec.argv = rest.item;
+    if (run.from_step != UINT64_MAX)
+        run.rec.steps = (struct tb_cli_steps){run.from_step, UINT64_MAX, true};
+    return run.times == 1 ? run_once(&run) : run_times(&run);
+}

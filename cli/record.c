@@ -1,0 +1,84 @@
+#include "cli/record.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "diff/diff.h"
+
+/* Rings of a process, as ARCHITECTURE.md has them */
+#define RING_TOTAL (16ull << 20)
+#define RING_WAIT_MS 2000
+
+/* The names that a job can know, "step/module-path/operator#k", a line each */
+static enum tb_status join_snapshots(const struct tb_cli_list *list, char *out, size_t size,
+                                     struct tb_error *err)
+{
+    struct tb_event_name name;
+    char text[TB_EVENT_NAME_TEXT];
+    size_t used = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        enum tb_status st = tb_event_name_parse(list->item[i], &name, err);
+        if (st != TB_OK)
+            return st;
+        tb_event_name_short(&name, text, sizeof(text));
+        int n = snprintf(out + used, size - used, "%s%s", i ? "\n" : "", text);
+        if (n < 0 || (size_t)n >= size - used)
+            return tb_fail(err, TB_ERR_LIMIT,
+                           "the names of snapshots are %zu bytes in all, at most", size - 1);
+        used += (size_t)n;
+    }
+    return TB_OK;
+}
+
+enum tb_status tb_cli_check_snapshots(const struct tb_cli_list *list, struct tb_error *err)
+{
+    char text[sizeof(((struct tb_wire_config *)0)->snapshots)];
+
+    return join_snapshots(list, text, sizeof(text), err);
+}
+
+static enum tb_status fill_config(struct tb_wire_config *c, const struct tb_cli_recording *r,
+                                  struct tb_error *err)
+{
+    *c = (struct tb_wire_config){
+        .level = r->level == TB_CLI_LEVEL_OP ? TB_LEVEL_OP : TB_LEVEL_BOUNDARY,
+        .step_from = r->steps.given ? r->steps.from : 0,
+        .step_to = r->steps.given ? r->steps.to : UINT64_MAX,
+        .ring_bytes = TB_WIRE_RING_DATA,
+        .ring_total = RING_TOTAL,
+        .wait_ms = RING_WAIT_MS,
+    };
+    c->flags |= r->inputs ? TB_CFG_INPUTS : 0;
+    c->flags |= r->on_full == 1 ? TB_CFG_DROP : 0;
+    c->flags |= r->map ? TB_CFG_MAP : 0;
+    c->flags |= r->stack ? TB_CFG_STACK : 0;
+    c->flags |= r->summary ? TB_CFG_SUMMARY : 0;
+    c->snapshot_count = (uint32_t)r->snapshots.count;
+    return join_snapshots(&r->snapshots, c->snapshots, sizeof(c->snapshots), err);
+}
+
+enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *output,
+                             struct tb_collector_result *result, struct tb_error *err)
+{
+    static const char *const attach[] = {"preload", "python", "none"};
+    char libdir[4096];
+    struct tb_collector_options o = {
+        .output = output,
+        .force = r->force,
+        .max_size = r->max_size,
+        .argv = r->argv,
+        .libdir = libdir,
+        .attach = attach[r->attach],
+        .progress = !r->quiet && isatty(STDERR_FILENO),
+        .quiet = r->quiet,
+    };
+
+    result->exit_status = TB_EXIT_NOT_STARTED;
+    enum tb_status st = tb_cli_libdir(r->libdir, libdir, sizeof(libdir), err);
+    if (st == TB_OK)
+        st = fill_config(&o.config, r, err);
+    if (st != TB_OK)
+        return st;
+    return tb_collector_run(&o, result, err);
+}
