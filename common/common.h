@@ -14,19 +14,19 @@
 /* Values are stored in traces: never reuse one. */
 enum tb_status {
     TB_OK = 0,
-    TB_ERR_ARG = -1,         /* the caller's argument is not acceptable; nothing was changed */
-    TB_ERR_NOMEM = -2,       /* memory could not be had */
-    TB_ERR_IO = -3,          /* reading or writing failed; errno in tb_error.sys */
-    TB_ERR_FORMAT = -4,      /* stored bytes are not of the expected format */
-    TB_ERR_VERSION = -5,     /* the format is of a version this program does not read */
-    TB_ERR_CORRUPT = -6,     /* the format is right, its content contradicts itself */
-    TB_ERR_NOTFOUND = -7,    /* the named thing does not exist */
-    TB_ERR_EXISTS = -8,      /* the named thing exists and must not be overwritten */
-    TB_ERR_LIMIT = -9,       /* a stated limit was reached */
-    TB_ERR_SYS = -10,        /* a system call failed; errno in tb_error.sys */
+    TB_ERR_ARG = -1,          /* the caller's argument is not acceptable; nothing was changed */
+    TB_ERR_NOMEM = -2,        /* memory could not be had */
+    TB_ERR_IO = -3,           /* reading or writing failed; errno in tb_error.sys */
+    TB_ERR_FORMAT = -4,       /* stored bytes are not of the expected format */
+    TB_ERR_VERSION = -5,      /* the format is of a version this program does not read */
+    TB_ERR_CORRUPT = -6,      /* the format is right, its content contradicts itself */
+    TB_ERR_NOTFOUND = -7,     /* the named thing does not exist */
+    TB_ERR_EXISTS = -8,       /* the named thing exists and must not be overwritten */
+    TB_ERR_LIMIT = -9,        /* a stated limit was reached */
+    TB_ERR_SYS = -10,         /* a system call failed; errno in tb_error.sys */
     TB_ERR_UNSUPPORTED = -11, /* legal, but this build or machine cannot do it */
-    TB_ERR_BUSY = -12,       /* somebody else holds it; try again */
-    TB_ERR_CUDA = -13,       /* a CUDA call failed; its code in tb_error.sys */
+    TB_ERR_BUSY = -12,        /* somebody else holds it; try again */
+    TB_ERR_CUDA = -13,        /* a CUDA call failed; its code in tb_error.sys */
 };
 
 #define TB_ERROR_TEXT 512
@@ -35,7 +35,8 @@ enum tb_status {
 struct tb_error {
     enum tb_status status;
     int sys; /* errno or a library's code, 0 if there is none */
-    char text[TB_ERROR_TEXT]; /* lower case, no full stop: what failed, the subject in quotes, why */
+    char
+        text[TB_ERROR_TEXT]; /* lower case, no full stop: what failed, the subject in quotes, why */
 };
 
 #define TB_MUST_CHECK __attribute__((warn_unused_result))

@@ -4,6 +4,9 @@
 #include <string.h>
 
 static void fill(struct tb_error *err, enum tb_status status, int sys, const char *fmt, va_list ap)
+    TB_PRINTF(4, 0);
+
+static void fill(struct tb_error *err, enum tb_status status, int sys, const char *fmt, va_list ap)
 {
     char text[TB_ERROR_TEXT]; /* arguments may point into err->text */
 
@@ -43,9 +46,9 @@ enum tb_status tb_fail_sys(struct tb_error *err, enum tb_status status, int sys,
 const char *tb_status_name(enum tb_status status)
 {
     static const char *const names[] = {
-        "TB_OK",           "TB_ERR_ARG",     "TB_ERR_NOMEM",       "TB_ERR_IO",    "TB_ERR_FORMAT",
-        "TB_ERR_VERSION",  "TB_ERR_CORRUPT", "TB_ERR_NOTFOUND",    "TB_ERR_EXISTS", "TB_ERR_LIMIT",
-        "TB_ERR_SYS",      "TB_ERR_UNSUPPORTED", "TB_ERR_BUSY",    "TB_ERR_CUDA",
+        "TB_OK",          "TB_ERR_ARG",         "TB_ERR_NOMEM",    "TB_ERR_IO",     "TB_ERR_FORMAT",
+        "TB_ERR_VERSION", "TB_ERR_CORRUPT",     "TB_ERR_NOTFOUND", "TB_ERR_EXISTS", "TB_ERR_LIMIT",
+        "TB_ERR_SYS",     "TB_ERR_UNSUPPORTED", "TB_ERR_BUSY",     "TB_ERR_CUDA",
     };
     int i = -(int)status;
 
