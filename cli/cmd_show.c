@@ -128,21 +128,24 @@ static enum tb_status show(struct tb_show *s, const struct view *view, const cha
     return st;
 }
 
-static int check(const struct show *o, const struct tb_cli_rest *rest, const struct view **view)
+/* The view that is asked for; NULL after a line on stderr */
+static const struct view *choose(const struct show *o, const struct tb_cli_rest *rest)
 {
+    const struct view *view = rest->count > 1 ? find_view(rest->item[1]) : &views[0];
+
     if (rest->count < 1)
-        return tb_cli_usage(&command, "no trace named");
-    if (rest->count > 2)
-        return tb_cli_usage(&command, "unexpected argument '%s'", rest->item[2]);
-    *view = find_view(rest->count == 2 ? rest->item[1] : "summary");
-    if (!*view)
-        return tb_cli_usage(&command, "unknown view '%s'", rest->item[1]);
-    if (o->step.given && !(*view)->step)
-        return tb_cli_usage(&command, "'%s' does not take --step", (*view)->name);
-    if ((o->op || o->module || o->thread) && !(*view)->event)
-        return tb_cli_usage(&command, "'%s' does not take --op, --module or --thread",
-                            (*view)->name);
-    return TB_EXIT_OK;
+        (void)tb_cli_usage(&command, "no trace named");
+    else if (rest->count > 2)
+        (void)tb_cli_usage(&command, "unexpected argument '%s'", rest->item[2]);
+    else if (!view)
+        (void)tb_cli_usage(&command, "unknown view '%s'", rest->item[1]);
+    else if (o->step.given && !view->step)
+        (void)tb_cli_usage(&command, "'%s' does not take --step", view->name);
+    else if ((o->op || o->module || o->thread) && !view->event)
+        (void)tb_cli_usage(&command, "'%s' does not take --op, --module or --thread", view->name);
+    else
+        return view;
+    return NULL;
 }
 
 int tb_cmd_show(int argc, char **argv)
@@ -150,15 +153,14 @@ int tb_cmd_show(int argc, char **argv)
     struct show o = {.limit = 0};
     struct tb_error err = {0};
     struct tb_trace *trace = NULL;
-    const struct view *view = NULL;
     struct tb_cli_rest rest;
     int status;
 
     if (!tb_cli_parse(&command, argc, argv, &o, &rest, &status))
         return status;
-    status = check(&o, &rest, &view);
-    if (status != TB_EXIT_OK)
-        return status;
+    const struct view *view = choose(&o, &rest);
+    if (!view)
+        return TB_EXIT_ERROR;
     if (tb_trace_open(&trace, rest.item[0], &err) != TB_OK)
         return tb_cli_error("show", &err);
     const struct tb_trace_info *info = tb_trace_info(trace);
@@ -171,6 +173,7 @@ int tb_cmd_show(int argc, char **argv)
                         .thread = o.thread,
                         .limit = o.limit,
                         .json = o.json};
+    status = TB_EXIT_OK;
     if (show(&s, view, rest.item[0], &err) != TB_OK)
         status = tb_cli_error("show", &err);
     tb_trace_close(trace);
