@@ -100,6 +100,7 @@ class _State:
         self.ids = {}
         self.manual_steps = False
         self.first_step = True
+        self.compiled = False
         self.sources = set()
 
     def intern(self, text):
@@ -107,12 +108,6 @@ class _State:
         if found is None:
             found = self.ids[text] = _lib.twinbit_intern(text.encode(errors="replace"))
         return found
-
-    def path_id(self, module):
-        entry = self.paths.get(id(module))
-        if entry is not None and entry[0]() is module:
-            return entry[1]
-        return self.learn_root(module)
 
     def learn_root(self, root):
         """Name every module below a module that was called by nobody we know."""
@@ -147,25 +142,42 @@ def _compiling():
     return False
 
 
-def _enter_module(module, args):
-    if _compiling():
+def _skip_frames(*functions):
+    """Tell Dynamo never to compile our hooks as frames of their own; inside a graph they fold to nothing."""
+    try:
+        from torch._C._dynamo.eval_frame import skip_code
+    except ImportError:
         return
-    _lib.twinbit_module_push(_state.path_id(module))
-
-
-def _leave_module(module, args, output):
-    if _compiling():
-        return
-    _lib.twinbit_module_pop()
+    for f in functions:
+        skip_code(f.__code__)
 
 
 def _after_module(mod):
+    """Wrap Module._call_impl. Global forward hooks would do, but torch.compile warns of them and traces them."""
     global _compiling
+    import functools
+
     import torch
 
     _compiling = torch.compiler.is_compiling
-    mod.register_module_forward_pre_hook(_enter_module)
-    mod.register_module_forward_hook(_leave_module, always_call=True)
+    inner = mod.Module._call_impl
+    push, pop = _lib.twinbit_module_push, _lib.twinbit_module_pop
+    paths = _state.paths
+    learn = _state.learn_root
+
+    @functools.wraps(inner)
+    def _call_impl(self, *args, **kwargs):
+        if _compiling():
+            return inner(self, *args, **kwargs)
+        entry = paths.get(id(self))
+        push(entry[1] if entry is not None and entry[0]() is self else learn(self))
+        try:
+            return inner(self, *args, **kwargs)
+        finally:
+            pop()
+
+    mod.Module._call_impl = _call_impl
+    _skip_frames(_call_impl, _before_optimizer, _after_optimizer)
 
 
 def _before_optimizer(optimizer, args, kwargs):
@@ -290,7 +302,7 @@ def _send_sources():
         full = os.path.abspath(path)
         if not full.startswith(base + os.sep) or "site-packages" in full or full.startswith(sys.prefix):
             continue
-        if "/lib/python" in full:
+        if "/lib/python" in full or full.startswith(os.path.dirname(os.path.abspath(__file__))):
             continue
         _state.sources.add(path)
         try:
@@ -301,9 +313,24 @@ def _send_sources():
         _meta("source:" + os.path.relpath(full, base), digest)
 
 
+def _note_compiled():
+    """What Inductor's fused kernels write inside a graph is seen by nobody: say so once."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is None or _state.compiled or not dynamo.counters["stats"].get("unique_graphs"):
+        return
+    _state.compiled = True
+    _cover(
+        1,
+        "compiled",
+        "torch.compile",
+        "fused kernels inside compiled graphs are not seen; what recorded operators read of their results is hashed",
+    )
+
+
 def _end_step(optimizer, number):
     _lib.twinbit_suppress(1)
     try:
+        _note_compiled()
         if _state.first_step:
             _state.first_step = False
             _state.learn_names()
@@ -328,6 +355,7 @@ def _at_exit():
             if _state.first_step:
                 _send_facts()
             _send_sources()
+            _note_compiled()
             _lib.twinbit_suppress(-1)
     except Exception:
         pass

@@ -26,7 +26,9 @@ static const char *const TB_DTYPE_NAMES[TB_DT_COUNT] = {
     "?",    "u8",  "i8",  "i16",  "i32",    "i64",    "f16", "f32", "f64", "bf16",
     "bool", "c32", "c64", "c128", "f8e4m3", "f8e5m2", "u16", "u32", "u64"};
 
-enum class Look : uint8_t { fine, skip, wrapped, opaque };
+// fine: look at its bytes; skip: nothing there; wrapped: a Python number, an argument; opaque: bytes that cannot be
+// fingerprinted here; indirect: a subclass, a fake or a transform, whose work other operators do
+enum class Look : uint8_t { fine, skip, wrapped, opaque, indirect };
 
 struct Acc {
     char mode = 'r';
@@ -73,14 +75,9 @@ static uint8_t dtype_of(const c10::TensorImpl *t)
     }
 }
 
-// Keys of tensors whose accessors may call Python, throw, or whose bytes are not their value; by name, since
-// versions of torch differ in which keys they have.
-static c10::DispatchKeySet find_opaque_keys()
+// Keys by name, since versions of torch differ in which keys they have.
+template <size_t N> static c10::DispatchKeySet keys_named(const char *const (&names)[N])
 {
-    static const char *const names[] = {"Python",  "Fake",         "Functionalize",
-                                        "Batched", "FuncTorchBatched", "FuncTorchGradWrapper",
-                                        "Sparse",  "SparseCsr",    "NestedTensor",
-                                        "BatchedNestedTensor",     "ZeroTensor"};
     c10::DispatchKeySet set;
     for (uint16_t k = 1; k < (uint16_t)c10::DispatchKey::EndOfFunctionalityKeys; k++)
         for (const char *name : names)
@@ -89,10 +86,36 @@ static c10::DispatchKeySet find_opaque_keys()
     return set;
 }
 
+// Tensors whose accessors may call Python or throw: test for them before anything else.
+static const c10::DispatchKeySet &indirect_keys()
+{
+    static const char *const names[] = {"Python",  "Fake",    "Functionalize",
+                                        "Batched", "FuncTorchBatched", "FuncTorchGradWrapper",
+                                        "BatchedNestedTensor"};
+    static const c10::DispatchKeySet keys = keys_named(names);
+    return keys;
+}
+
+// Tensors whose bytes are not their value.
 static const c10::DispatchKeySet &opaque_keys()
 {
-    static const c10::DispatchKeySet keys = find_opaque_keys();
+    static const char *const names[] = {"Sparse", "SparseCsr", "NestedTensor", "ZeroTensor"};
+    static const c10::DispatchKeySet keys = keys_named(names);
     return keys;
+}
+
+static bool is_indirect(const c10::TensorImpl *t)
+{
+    return t->key_set().has_any(indirect_keys()) || t->is_python_dispatch();
+}
+
+// plain_storage - the storage of a tensor whose bytes lie in host memory, or nullptr
+static c10::StorageImpl *plain_storage(const c10::TensorImpl *t)
+{
+    if (t == nullptr || t == c10::UndefinedTensorImpl::singleton() || is_indirect(t) ||
+        t->key_set().has_any(opaque_keys()) || !t->has_storage() || !t->device().is_cpu())
+        return nullptr;
+    return t->unsafe_storage().unsafeGetStorageImpl();
 }
 
 // look - may the bytes of @t be looked at? Fills dtype, layout and place of @a; never calls Python.
@@ -101,13 +124,13 @@ static Look look(const c10::TensorImpl *t, Acc &a, std::vector<int64_t> &arena, 
     if (t == nullptr || t == c10::UndefinedTensorImpl::singleton())
         return Look::skip;
     c10::DispatchKeySet keys = t->key_set();
-    if (keys.has_any(opaque_keys()) || t->is_python_dispatch()) {
-        *why = "tensor without plain bytes";
-        return Look::opaque;
+    if (is_indirect(t)) {
+        *why = "subclass, fake or transform: seen through the operators that it calls";
+        return Look::indirect;
     }
     if (t->is_wrapped_number())
         return Look::wrapped;
-    if (t->layout() != c10::kStrided || !t->has_storage() || t->storage_access_should_throw_) {
+    if (keys.has_any(opaque_keys()) || t->layout() != c10::kStrided || !t->has_storage() || t->storage_access_should_throw_) {
         *why = "layout without plain bytes";
         return Look::opaque;
     }

@@ -34,6 +34,7 @@ struct OpInfo {
     bool rng = false;     // draws from a generator
     bool wrapper = false; // its writes are those of the operators it calls
     bool host = false;    // a value leaves for the host
+    bool lift = false;    // its argument was made by the host, value by value (torch.tensor)
     bool any_written = false;
     std::vector<ArgInfo> args;
     std::vector<bool> ret_is_arg; // result i is an argument that the schema marks as written
@@ -55,19 +56,22 @@ static const char *const kEmpties[] = {
     "aten::_empty_per_channel_affine_quantized",       "aten::resize_",
     "aten::resize_as_",      "aten::resize_as_sparse_", "aten::set_",
     "aten::_resize_output_", "aten::sparse_resize_",   "aten::record_stream",
-    "aten::requires_grad_",  "aten::set_data",         "aten::_efficientzerotensor",
+    "aten::_efficientzerotensor",
 };
 
-// Explicit composites (and every foreach, which is one on the CPU): what they write, they write through the
-// operators they call. Where such an inner write of the very same bytes was recorded, its fingerprint is
-// theirs and the bytes are not hashed again; where none was recorded, they are hashed like any other.
-static const char *const kWrappers[] = {
-    "aten::_to_copy",  "aten::clone",     "aten::zeros",     "aten::ones",      "aten::full",
-    "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::rand",      "aten::randn",
-    "aten::rand_like", "aten::randn_like", "aten::randint",  "aten::randint_like",
-    "aten::new_zeros", "aten::new_ones",  "aten::new_full",  "aten::select_backward",
-    "aten::slice_backward", "aten::scalar_tensor",
+// In place by name, but they change what a tensor says of its bytes, not the bytes.
+static const char *const kMetadata[] = {
+    "aten::detach_",    "aten::squeeze_",   "aten::unsqueeze_", "aten::t_",
+    "aten::transpose_", "aten::swapaxes_",  "aten::swapdims_",  "aten::as_strided_",
+    "aten::rename_",    "aten::requires_grad_", "aten::set_data", "aten::retain_grad",
+    "aten::_conj",      "aten::_neg_view",  "aten::_fw_primal", "aten::_backward",
 };
+
+// Operators with a kernel of their own that do nothing but call another operator on the same bytes. The
+// explicit composites of ATen are like that too, and are found by asking the dispatcher. Where such an inner
+// write of the very same bytes was recorded, its fingerprint is theirs and the bytes are not hashed again;
+// where none was recorded, they are hashed like any other.
+static const char *const kWrappers[] = {"aten::zero_", "aten::linear"};
 
 // Collectives: what they write is not in the schema, and they finish later.
 struct CollectiveRow {
@@ -128,19 +132,20 @@ static inline uint64_t hash_text(const char *s, size_t n)
     return mix64(h);
 }
 
-// True if the operator has a kernel that computes itself, for any backend that we know.
-static bool has_own_kernel(const c10::OperatorHandle &op)
+template <size_t N>
+static bool has_any_kernel(const c10::OperatorHandle &op, const c10::DispatchKey (&keys)[N])
 {
-    using K = c10::DispatchKey;
-    static const K keys[] = {K::CPU, K::CUDA, K::SparseCPU, K::QuantizedCPU, K::MkldnnCPU, K::Meta,
-                             K::CompositeExplicitAutograd,
-                             K::CompositeExplicitAutogradNonFunctional, K::SparseCsrCPU,
-                             K::NestedTensorCPU};
-    for (K k : keys)
+    for (c10::DispatchKey k : keys)
         if (op.hasKernelForDispatchKey(k))
             return true;
     return false;
 }
+
+using K = c10::DispatchKey;
+// kernels that compute by themselves, and those that call other operators but are no mere ranges
+static const K kBackends[] = {K::CPU,  K::CUDA, K::SparseCPU,    K::QuantizedCPU,
+                              K::Meta, K::MkldnnCPU, K::SparseCsrCPU, K::NestedTensorCPU};
+static const K kExplicit[] = {K::CompositeExplicitAutograd, K::CompositeExplicitAutogradNonFunctional};
 
 static bool word_in(const char *words, const std::string &w)
 {
@@ -195,7 +200,7 @@ static void classify(OpInfo &info, const c10::FunctionSchema &schema)
         info.cls = OpClass::collective;
     else if (in_table(kEmpties, base))
         info.cls = OpClass::empty;
-    else if (!info.any_written && aliased && !fresh)
+    else if (in_table(kMetadata, base) || (!info.any_written && aliased && !fresh))
         info.cls = OpClass::view;
     else
         info.cls = OpClass::writer;
@@ -203,14 +208,18 @@ static void classify(OpInfo &info, const c10::FunctionSchema &schema)
     auto op = c10::Dispatcher::singleton().findOp({schema.name(), schema.overload_name()});
     if (op.has_value()) {
         bool composite = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-        if (info.cls == OpClass::writer && ns == "aten" && composite && !has_own_kernel(*op))
+        bool explicit_composite = has_any_kernel(*op, kExplicit), own = has_any_kernel(*op, kBackends);
+        if (info.cls == OpClass::writer && ns == "aten" && composite && !own && !explicit_composite)
             info.cls = OpClass::range;
+        info.wrapper = ns == "aten" && explicit_composite && !op->hasKernelForDispatchKey(K::CPU) &&
+                       !op->hasKernelForDispatchKey(K::CUDA);
         info.rng = op->hasTag(at::Tag::nondeterministic_seeded);
     }
     for (const ArgInfo &arg : info.args)
         info.rng |= arg.generator && info.cls == OpClass::writer;
-    info.wrapper = in_table(kWrappers, base) || base.rfind("aten::_foreach_", 0) == 0;
+    info.wrapper |= in_table(kWrappers, base) || base.rfind("aten::_foreach_", 0) == 0;
     info.host = base == "aten::_local_scalar_dense";
+    info.lift = base == "aten::lift_fresh" || base == "aten::lift";
 }
 
 // op_info - the cached answer for a schema. Threads: any. Throws only what the allocator throws.

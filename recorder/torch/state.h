@@ -51,7 +51,8 @@ struct Body {
 // One running operator. torch deletes it after the end callback; its memory goes to the thread's pool.
 struct Ctx : at::ObserverContext {
     CtxKind kind = CtxKind::op;
-    bool partial = false;
+    bool partial = false;  // a tensor of it could not be looked into
+    bool indirect = false; // other operators do its work: no event of its own
     const OpInfo *op = nullptr;
     struct Thread *owner = nullptr;
     Body *body = nullptr;

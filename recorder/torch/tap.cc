@@ -314,6 +314,10 @@ static void add_tensor(Ctx *c, struct tb_rec_thread *rt, const c10::TensorImpl *
         if (mode == 'r')
             c->args = hash_wrapped(c->args, t);
         return;
+    case Look::indirect:
+        c->indirect = true;
+        cover(rt, 0, "indirect", c->op ? c->op->name.c_str() : "state", why);
+        return;
     case Look::opaque:
         a.mode = 'x';
         a.contiguous = true;
@@ -533,7 +537,7 @@ static uint64_t emit(Ctx *c, Thread *t, struct tb_rec_thread *rt, uint8_t kind, 
     e.accesses = (uint32_t)b->accs.size();
     e.open = c->open;
     e.site = site;
-    e.range = range_id(t, rt);
+    e.range = kind == TB_EV_STATE || kind == TB_EV_STEP ? 0 : range_id(t, rt);
     e.step = G->step.load(std::memory_order_relaxed);
     e.args = c->args;
     e.time_ns = c->time_ns;
@@ -720,6 +724,19 @@ static const c10::FunctionSchema *schema_of(const at::RecordFunction &fn)
     return ref ? &ref->get() : nullptr;
 }
 
+// mark_lifted - torch.tensor() fills an empty tensor from the host's values, then lifts it
+static void mark_lifted(c10::ArrayRef<const c10::IValue> inputs)
+{
+    bool tensor = !inputs.empty() && inputs[0].isTensor();
+    c10::StorageImpl *s = tensor ? plain_storage(inputs[0].unsafeToTensorImpl()) : nullptr;
+    if (!s)
+        return;
+    std::lock_guard<std::mutex> hold(G->allocs.lock);
+    Alloc *al = G->allocs.find(s);
+    if (al && al->writes == 0 && al->origin == Origin::empty)
+        al->origin = Origin::unknown;
+}
+
 static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn)
 {
     Thread *t = thread_state();
@@ -747,7 +764,10 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
             G->seqs.put(t->id, fn.seqNr(), t->module());
         switch (op->cls) {
         case OpClass::ignore:
+            return nullptr;
         case OpClass::view:
+            if (op->lift)
+                mark_lifted(fn.inputs());
             return nullptr;
         case OpClass::range: {
             std::unique_ptr<Ctx> c(new Ctx());
@@ -772,13 +792,8 @@ static void mark_empty(const std::vector<c10::IValue> &outputs)
 {
     std::lock_guard<std::mutex> hold(G->allocs.lock);
     for (const c10::IValue &v : outputs) {
-        if (!v.isTensor() || !v.toTensor().defined())
-            continue;
-        const c10::TensorImpl *impl = v.unsafeToTensorImpl();
-        if (impl->key_set().has_any(opaque_keys()) || impl->is_python_dispatch() ||
-            !impl->has_storage() || !impl->device().is_cpu())
-            continue;
-        Alloc *al = G->allocs.find(impl->unsafe_storage().unsafeGetStorageImpl());
+        c10::StorageImpl *s = v.isTensor() ? plain_storage(v.unsafeToTensorImpl()) : nullptr;
+        Alloc *al = s ? G->allocs.find(s) : nullptr;
         if (al && al->writes == 0 && al->origin == Origin::unknown)
             al->origin = Origin::empty;
     }
@@ -787,10 +802,8 @@ static void mark_empty(const std::vector<c10::IValue> &outputs)
 // A result that lies in an argument's storage and was not marked as written: a view in disguise.
 static bool is_view_of_argument(const Body *b, const c10::TensorImpl *t, size_t reads)
 {
-    if (t->key_set().has_any(opaque_keys()) || !t->has_storage() || t->is_python_dispatch())
-        return false;
-    const c10::StorageImpl *s = t->unsafe_storage().unsafeGetStorageImpl();
-    for (size_t i = 0; i < reads; i++)
+    const c10::StorageImpl *s = plain_storage(t);
+    for (size_t i = 0; s && i < reads; i++)
         if (b->accs[i].storage == s)
             return true;
     return false;
@@ -956,6 +969,8 @@ static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::Record
                 if (b->accs[i].mode == 'w')
                     take_snapshot(c, rt, i);
     }
+    if (c->indirect)
+        return;
     uint64_t seq = emit(c, t, rt, kind, flags);
     for (const Snap &s : b->snaps)
         R->snapshot_send(rt, s.handle, seq, (uint32_t)s.acc);
