@@ -1,9 +1,10 @@
 /*
  * store - the trace file: one SQLite database, FORMAT.md has its schema.
  *
- * Writers start at tb_store_create(), readers at tb_trace_open(). The writer takes what the collector has
- * merged (events of one process in seq order) and makes digests of segments; the reader streams a
- * thread's events in order with flat memory and recomputes the digests of what it reads.
+ * Writers start at tb_store_create(), readers at tb_trace_open(). The writer takes what the
+ * collector has merged (events of one process in seq order) and makes digests of segments; the
+ * reader streams a thread's events in order with flat memory and recomputes the digests of what it
+ * reads.
  */
 #ifndef TB_STORE_STORE_H
 #define TB_STORE_STORE_H
@@ -17,7 +18,7 @@
 #define TB_STORE_APPLICATION_ID 0x54574254 /* "TWBT" */
 #define TB_STORE_VERSION 1                 /* user_version */
 #define TB_STORE_SEGMENT_EVENTS 1024u
-#define TB_STORE_ACCESS_SHIFT 16           /* access id = event id << 16 | index */
+#define TB_STORE_ACCESS_SHIFT 16 /* access id = event id << 16 | index */
 #define TB_STORE_MAX_ACCESSES 65536u
 
 /* ---------------------------------------------------------------- what is stored */
@@ -37,8 +38,8 @@ struct tb_store_process {
 /** struct tb_store_event - one event, ids of this store; see recorder/wire.h for the meanings */
 struct tb_store_event {
     uint32_t thread;
-    uint8_t kind;    /* enum tb_wire_event_kind */
-    uint16_t flags;  /* enum tb_wire_event_flags */
+    uint8_t kind;   /* enum tb_wire_event_kind */
+    uint16_t flags; /* enum tb_wire_event_flags */
     uint32_t site, range;
     uint64_t seq, open, step, args;
     uint64_t time_ns;
@@ -54,19 +55,19 @@ struct tb_store_access {
 
 /* One access line of a site, parsed. Pointers live as long as the handle they came from. */
 struct tb_site_access {
-    char mode;          /* r w g h s x */
-    uint8_t dtype;      /* enum tb_dtype (fingerprint.h) */
+    char mode;     /* r w g h s x */
+    uint8_t dtype; /* enum tb_dtype (fingerprint.h) */
     bool contiguous;
     int ndim;
     const int64_t *sizes, *strides; /* elements; strides NULL if contiguous */
-    uint64_t elements;  /* product of sizes */
-    uint64_t bytes;     /* of the elements in row-major order, stride-0 dimensions once */
+    uint64_t elements;              /* product of sizes */
+    uint64_t bytes;           /* of the elements in row-major order, stride-0 dimensions once */
     int64_t span_lo, span_hi; /* bytes touched: [offset + span_lo, offset + span_hi) */
     const char *device, *argument; /* NUL-terminated */
 };
 struct tb_site {
     uint32_t id;
-    uint8_t hash[16];   /* XXH3-128 of the text */
+    uint8_t hash[16]; /* XXH3-128 of the text */
     const char *tap, *name, *text;
     uint32_t access_count;
     const struct tb_site_access *access;
@@ -78,16 +79,19 @@ struct tb_store;
 
 struct tb_store_options {
     bool force;        /* overwrite an existing file */
-    uint64_t max_size; /* bytes, 0: no limit; beyond it the oldest event detail is deleted, segments stay */
-    const char *local; /* folder to record in, the file is moved at close; NULL: choose (network fs -> TMPDIR) */
+    uint64_t max_size; /* bytes, 0: no limit; beyond it the oldest event detail is deleted, segments
+                          stay */
+    const char *local; /* folder to record in, the file is moved at close; NULL: choose (network fs
+                          -> TMPDIR) */
 };
 
 /**
  * tb_store_create - create a trace
  * @path: must not exist unless options->force
  * Returns: TB_OK, handle in *@out; TB_ERR_EXISTS; TB_ERR_IO; TB_ERR_PERM is reported as TB_ERR_IO.
- * Threads: one thread per handle. A full disk during recording: the store remembers it, later calls return
- * TB_OK and count what was lost; tb_store_close() writes the footer if it can and returns TB_ERR_IO.
+ * Threads: one thread per handle. A full disk during recording: the store remembers it, later calls
+ * return TB_OK and count what was lost; tb_store_close() writes the footer if it can and returns
+ * TB_ERR_IO.
  */
 enum tb_status tb_store_create(struct tb_store **out, const char *path,
                                const struct tb_store_options *options,
@@ -97,15 +101,19 @@ enum tb_status tb_store_meta(struct tb_store *s, const char *key, const char *va
 /** tb_store_text - a large text under a key, zstd-compressed (environment, sources) */
 enum tb_status tb_store_text(struct tb_store *s, const char *key, const void *text, size_t n,
                              struct tb_error *err) TB_MUST_CHECK;
-enum tb_status tb_store_add_process(struct tb_store *s, const struct tb_store_process *p, uint32_t *id,
-                                    struct tb_error *err) TB_MUST_CHECK;
+enum tb_status tb_store_add_process(struct tb_store *s, const struct tb_store_process *p,
+                                    uint32_t *id, struct tb_error *err) TB_MUST_CHECK;
 /** tb_store_set_process - identity known better at the end: replaces the row @id */
-enum tb_status tb_store_set_process(struct tb_store *s, uint32_t id, const struct tb_store_process *p,
+enum tb_status tb_store_set_process(struct tb_store *s, uint32_t id,
+                                    const struct tb_store_process *p,
                                     struct tb_error *err) TB_MUST_CHECK;
-/** tb_store_add_thread - @role: "main", "autograd#0", "thread#2": equal for the same thread of another run */
+/** tb_store_add_thread - @role: "main", "autograd#0", "thread#2": equal for the same thread of
+ * another run */
 enum tb_status tb_store_add_thread(struct tb_store *s, uint32_t process, uint32_t ordinal,
-                                   const char *role, uint32_t *id, struct tb_error *err) TB_MUST_CHECK;
-/** tb_store_intern_site - id of the site with this text (recorder/wire.h); TB_ERR_FORMAT if it does not parse */
+                                   const char *role, uint32_t *id,
+                                   struct tb_error *err) TB_MUST_CHECK;
+/** tb_store_intern_site - id of the site with this text (recorder/wire.h); TB_ERR_FORMAT if it does
+ * not parse */
 enum tb_status tb_store_intern_site(struct tb_store *s, const char *text, size_t n, uint32_t *id,
                                     struct tb_error *err) TB_MUST_CHECK;
 /** tb_store_intern_range - id of "phase\tmodule-path\tuser" */
@@ -113,24 +121,28 @@ enum tb_status tb_store_intern_range(struct tb_store *s, const char *text, size_
                                      struct tb_error *err) TB_MUST_CHECK;
 /**
  * tb_store_event - append an event with the site's number of accesses
- * Events of one process arrive in seq order. Closes and opens segments. *@id: its row id (may be NULL).
+ * Events of one process arrive in seq order. Closes and opens segments. *@id: its row id (may be
+ * NULL).
  */
 enum tb_status tb_store_event(struct tb_store *s, const struct tb_store_event *e,
                               const struct tb_store_access *a, uint32_t n, uint64_t *id,
                               struct tb_error *err) TB_MUST_CHECK;
-/** tb_store_coverage - @thread and @event may be 0. severity as in wire.h; equal rows are counted together */
-enum tb_status tb_store_coverage(struct tb_store *s, uint32_t process, uint32_t thread, uint64_t event,
-                                 unsigned severity, const char *kind, const char *subject,
-                                 const char *detail, uint64_t count,
+/** tb_store_coverage - @thread and @event may be 0. severity as in wire.h; equal rows are counted
+ * together */
+enum tb_status tb_store_coverage(struct tb_store *s, uint32_t process, uint32_t thread,
+                                 uint64_t event, unsigned severity, const char *kind,
+                                 const char *subject, const char *detail, uint64_t count,
                                  struct tb_error *err) TB_MUST_CHECK;
-/** tb_store_lost - @count records of @process were lost (@thread may be 0); any such row makes diff say unknown */
+/** tb_store_lost - @count records of @process were lost (@thread may be 0); any such row makes diff
+ * say unknown */
 enum tb_status tb_store_lost(struct tb_store *s, uint32_t process, uint32_t thread, uint64_t count,
                              const char *why, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_store_map(struct tb_store *s, uint64_t event, uint32_t access, uint64_t bytes,
-                            const uint64_t *sums, uint32_t parts, struct tb_error *err) TB_MUST_CHECK;
+                            const uint64_t *sums, uint32_t parts,
+                            struct tb_error *err) TB_MUST_CHECK;
 /** tb_store_snapshot - the bytes of an access, row-major; zstd */
-enum tb_status tb_store_snapshot(struct tb_store *s, uint64_t event, uint32_t access, const void *data,
-                                 uint64_t n, struct tb_error *err) TB_MUST_CHECK;
+enum tb_status tb_store_snapshot(struct tb_store *s, uint64_t event, uint32_t access,
+                                 const void *data, uint64_t n, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_store_stack(struct tb_store *s, uint64_t event, const char *text, size_t n,
                               struct tb_error *err) TB_MUST_CHECK;
 /** tb_store_flush - end the batch: what was written survives any kill of this process */
@@ -140,7 +152,8 @@ struct tb_store_stats {
     bool disk_full;
 };
 void tb_store_stats(struct tb_store *s, struct tb_store_stats *out);
-/** tb_store_close - close segments, write the footer, state "complete", one file; frees @s in any case */
+/** tb_store_close - close segments, write the footer, state "complete", one file; frees @s in any
+ * case */
 enum tb_status tb_store_close(struct tb_store *s, struct tb_error *err) TB_MUST_CHECK;
 
 /* ---------------------------------------------------------------- reader */
@@ -171,7 +184,7 @@ struct tb_trace_segment {
     uint64_t step;        /* of its first event */
     uint64_t first, last; /* event ids; other threads' events may lie between */
     uint64_t count;
-    uint64_t seq_first;   /* seq of its first event */
+    uint64_t seq_first; /* seq of its first event */
     uint8_t digest[16];
     uint8_t coverage[16]; /* digest of its coverage rows, zeros: none */
     bool detail;          /* false: events were deleted (max_size) */
@@ -180,7 +193,8 @@ struct tb_trace_event {
     uint64_t id;
     struct tb_store_event e;
     const struct tb_site *site;
-    const struct tb_store_access *access; /* site->access_count; valid until the next call on the cursor */
+    const struct tb_store_access
+        *access; /* site->access_count; valid until the next call on the cursor */
 };
 struct tb_trace_coverage {
     uint32_t process, thread, severity;
@@ -191,14 +205,16 @@ struct tb_trace_coverage {
 /**
  * tb_trace_open - open a trace for reading; never changes the file
  * Cut traces are recovered in memory or a temporary copy where SQLite can (info.warning says so).
- * Returns: TB_ERR_NOTFOUND, TB_ERR_IO (no permission), TB_ERR_FORMAT ("not a trace"), TB_ERR_VERSION,
- *          TB_ERR_CORRUPT. Messages name the file and say what to do next.
- * Threads: one per handle. Strings and sites it gives out live until tb_trace_close().
+ * Returns: TB_ERR_NOTFOUND, TB_ERR_IO (no permission), TB_ERR_FORMAT ("not a trace"),
+ * TB_ERR_VERSION, TB_ERR_CORRUPT. Messages name the file and say what to do next. Threads: one per
+ * handle. Strings and sites it gives out live until tb_trace_close().
  */
-enum tb_status tb_trace_open(struct tb_trace **out, const char *path, struct tb_error *err) TB_MUST_CHECK;
+enum tb_status tb_trace_open(struct tb_trace **out, const char *path,
+                             struct tb_error *err) TB_MUST_CHECK;
 void tb_trace_close(struct tb_trace *t);
 const struct tb_trace_info *tb_trace_info(const struct tb_trace *t);
-/** tb_trace_meta - value of @key or NULL; tb_trace_text - decompressed text, *@n bytes, or NULL (borrowed) */
+/** tb_trace_meta - value of @key or NULL; tb_trace_text - decompressed text, *@n bytes, or NULL
+ * (borrowed) */
 const char *tb_trace_meta(struct tb_trace *t, const char *key);
 const char *tb_trace_text(struct tb_trace *t, const char *key, size_t *n);
 /** tb_trace_meta_at - i-th pair in key order; false past the end */
@@ -218,7 +234,8 @@ enum tb_status tb_trace_segments(struct tb_trace *t, uint32_t thread, struct tb_
 /**
  * tb_cursor_open - events of one thread with first <= id <= last, in order
  * tb_cursor_open_process - events of one process (all threads), in seq order
- * Whole segments that were read have their digest recomputed: TB_ERR_CORRUPT "trace corrupted at ...".
+ * Whole segments that were read have their digest recomputed: TB_ERR_CORRUPT "trace corrupted at
+ * ...".
  */
 enum tb_status tb_cursor_open(struct tb_cursor **out, struct tb_trace *t, uint32_t thread,
                               uint64_t first, uint64_t last, struct tb_error *err) TB_MUST_CHECK;
@@ -229,10 +246,11 @@ enum tb_status tb_cursor_open_process(struct tb_cursor **out, struct tb_trace *t
 enum tb_status tb_cursor_next(struct tb_cursor *c, const struct tb_trace_event **e,
                               struct tb_error *err) TB_MUST_CHECK;
 void tb_cursor_close(struct tb_cursor *c);
-/** tb_trace_coverage - calls @fn for each coverage row of @process (0: all) until it returns false */
+/** tb_trace_coverage - calls @fn for each coverage row of @process (0: all) until it returns false
+ */
 enum tb_status tb_trace_coverage(struct tb_trace *t, uint32_t process,
-                                 bool (*fn)(void *arg, const struct tb_trace_coverage *row), void *arg,
-                                 struct tb_error *err) TB_MUST_CHECK;
+                                 bool (*fn)(void *arg, const struct tb_trace_coverage *row),
+                                 void *arg, struct tb_error *err) TB_MUST_CHECK;
 /** tb_trace_lost - why and how many; false if nothing was lost */
 bool tb_trace_lost(struct tb_trace *t, uint64_t *count, const char **why);
 /** tb_trace_snapshot - bytes of an access, malloc'ed; TB_ERR_NOTFOUND if none was kept */

@@ -1,0 +1,514 @@
+#include "store/writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+static const char *const sql[TB_SQL_COUNT] = {
+    [TB_SQL_BEGIN] = "BEGIN",
+    [TB_SQL_COMMIT] = "COMMIT",
+    [TB_SQL_EVENTS] = "INSERT INTO events SELECT * FROM batchEvents",
+    [TB_SQL_ACCESSES] = "INSERT INTO accesses SELECT * FROM batchAccesses",
+    [TB_SQL_META] = "INSERT OR REPLACE INTO meta VALUES(?1,?2,tb_check(?1,?2))",
+    [TB_SQL_TEXT] = "INSERT INTO texts VALUES(NULL,?1,?2,?3,?4,tb_check(?1,?2,?3))",
+    [TB_SQL_TEXT_DELETE] = "DELETE FROM texts WHERE name=?1",
+    [TB_SQL_STRING] = "INSERT INTO StringIds VALUES(?1,?2,tb_check(?1,?2))",
+    [TB_SQL_PROCESS] = "INSERT OR REPLACE INTO processes VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,"
+                       "tb_check(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10))",
+    [TB_SQL_THREAD] = "INSERT INTO threads VALUES(?1,?2,?3,?4,NULL,tb_check(?1,?2,?3,?4,NULL))",
+    [TB_SQL_THREAD_COUNT] =
+        "UPDATE threads SET eventCount = n, rowCheck = tb_check(id,processId,ordinal,nameId,n) FROM"
+        " (SELECT coalesce((SELECT sum(eventCount) FROM segments WHERE threadId=?1), 0) AS n)"
+        " WHERE id=?1",
+    [TB_SQL_SITE] = "INSERT INTO sites VALUES(?1,?2,?3,?4,?5,?6,tb_check(?1,?2,?3,?4,?5,?6))",
+    [TB_SQL_SITE_ACCESS] = "INSERT INTO siteAccesses VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+    [TB_SQL_RANGE] = "INSERT INTO ranges VALUES(?1,?2,?3,?4,tb_check(?1,?2,?3,?4))",
+    [TB_SQL_SEGMENT] = "INSERT OR REPLACE INTO segments VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,1,"
+                       "tb_check(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,1))",
+    [TB_SQL_SEGMENT_FIND] =
+        "SELECT id, coverage FROM segments WHERE threadId=?1 AND firstId<=?2 AND lastId>=?2"
+        " ORDER BY firstId DESC LIMIT 1",
+    [TB_SQL_SEGMENT_COVERAGE] =
+        "UPDATE segments SET coverage=?2, rowCheck=tb_check(id,threadId,step,firstId,lastId,"
+        "eventCount,seqFirst,digest,?2,eventCheck,detail) WHERE id=?1",
+    [TB_SQL_EVENT_THREAD] = "SELECT threadId FROM events WHERE id=?1",
+    [TB_SQL_COVERAGE] = "INSERT INTO coverage "
+                        "VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,tb_check(?1,?2,?3,?4,?5,?6,?7,?8))"
+                        " ON CONFLICT DO UPDATE SET count=count+excluded.count,"
+                        " rowCheck=tb_check(?1,?2,?3,?4,?5,?6,?7,count+excluded.count)",
+    [TB_SQL_LOST] = "INSERT INTO lost VALUES(NULL,?1,?2,?3,?4,tb_check(?1,?2,?3,?4))",
+    [TB_SQL_MAP] = "INSERT OR REPLACE INTO maps VALUES(?1,?2,?3,tb_check(?1,?2,?3))",
+    [TB_SQL_SNAPSHOT] =
+        "INSERT OR REPLACE INTO snapshots VALUES(NULL,?1,?2,?3,?4,tb_check(?1,?2,?3))",
+    [TB_SQL_STACK] = "INSERT OR REPLACE INTO stacks VALUES(?1,?2,tb_check(?1,?2))",
+    [TB_SQL_PAGES] = "SELECT (SELECT page_count * page_size FROM pragma_page_count,"
+                     " pragma_page_size), (SELECT freelist_count * page_size FROM"
+                     " pragma_freelist_count, pragma_page_size)",
+    [TB_SQL_OLDEST] =
+        "SELECT id, threadId, firstId, lastId, eventCount FROM segments WHERE detail=1"
+        " ORDER BY lastId LIMIT 4096",
+    [TB_SQL_DROP_EVENTS] = "DELETE FROM events WHERE id BETWEEN ?1 AND ?2 AND threadId=?3",
+    [TB_SQL_DROP_ACCESSES] =
+        "DELETE FROM accesses WHERE id BETWEEN ?1<<16 AND (?2<<16|65535) AND"
+        " (?3 OR (id>>16) IN (SELECT id FROM events WHERE id BETWEEN ?1 AND ?2 AND threadId=?4))",
+    [TB_SQL_DROP_MAPS] = "DELETE FROM maps WHERE id BETWEEN ?1<<16 AND (?2<<16|65535) AND"
+                         " (id>>16) NOT IN (SELECT id FROM events WHERE id BETWEEN ?1 AND ?2)",
+    [TB_SQL_DROP_STACKS] = "DELETE FROM stacks WHERE id BETWEEN ?1 AND ?2 AND id NOT IN"
+                           " (SELECT id FROM events WHERE id BETWEEN ?1 AND ?2)",
+    [TB_SQL_DROP_DETAIL] = "UPDATE segments SET detail=0, "
+                           "rowCheck=tb_check(id,threadId,step,firstId,lastId,eventCount,"
+                           "seqFirst,digest,coverage,eventCheck,0) WHERE id=?1",
+};
+
+/* ---------------------------------------------------------------- statements */
+
+sqlite3_stmt *tb_writer_stmt(struct tb_store *s, enum tb_writer_stmt id)
+{
+    if (!s->stmt[id]) {
+        int rc =
+            sqlite3_prepare_v3(s->db, sql[id], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[id], NULL);
+        if (rc != SQLITE_OK)
+            tb_writer_broke(s, rc);
+    }
+    return s->stmt[id];
+}
+
+static int bind_all(sqlite3_stmt *st, const char *format, va_list ap)
+{
+    int rc = SQLITE_OK;
+
+    for (int i = 1; rc == SQLITE_OK && *format; format++, i++) {
+        const void *p;
+        size_t n;
+        switch (*format) {
+        case 'i':
+            rc = sqlite3_bind_int64(st, i, va_arg(ap, int64_t));
+            break;
+        case 't':
+            rc = sqlite3_bind_text(st, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
+            break;
+        case 's':
+            p = va_arg(ap, const char *);
+            n = va_arg(ap, size_t);
+            rc = sqlite3_bind_text64(st, i, p ? p : "", n, SQLITE_STATIC, SQLITE_UTF8);
+            break;
+        default:
+            p = va_arg(ap, const void *);
+            n = va_arg(ap, size_t);
+            rc = p ? sqlite3_bind_blob64(st, i, p, n, SQLITE_STATIC) : sqlite3_bind_null(st, i);
+        }
+    }
+    return rc;
+}
+
+/* Bind and step once; the row, if there is one, stays until the statement is reset. */
+static sqlite3_stmt *start(struct tb_store *s, enum tb_writer_stmt id, int *rc, const char *format,
+                           va_list ap)
+{
+    if (s->failed || (id > TB_SQL_PAGES && !tb_writer_begin(s)))
+        return NULL;
+    sqlite3_stmt *st = tb_writer_stmt(s, id);
+    if (!st)
+        return NULL;
+    *rc = bind_all(st, format, ap);
+    if (*rc == SQLITE_OK)
+        *rc = sqlite3_step(st);
+    return st;
+}
+
+static bool finish(struct tb_store *s, sqlite3_stmt *st, int rc)
+{
+    (void)sqlite3_reset(st);
+    if (rc != SQLITE_DONE && rc != SQLITE_ROW)
+        tb_writer_broke(s, rc);
+    return !s->failed;
+}
+
+bool tb_writer_run(struct tb_store *s, enum tb_writer_stmt id, const char *format, ...)
+{
+    int rc = SQLITE_DONE;
+    va_list ap;
+
+    va_start(ap, format);
+    sqlite3_stmt *st = start(s, id, &rc, format, ap);
+    va_end(ap);
+    return st && finish(s, st, rc);
+}
+
+bool tb_writer_query(struct tb_store *s, enum tb_writer_stmt id, int64_t *out, int columns,
+                     const char *format, ...)
+{
+    int rc = SQLITE_DONE;
+    va_list ap;
+
+    va_start(ap, format);
+    sqlite3_stmt *st = start(s, id, &rc, format, ap);
+    va_end(ap);
+    for (int i = 0; st && rc == SQLITE_ROW && i < columns; i++)
+        out[i] = sqlite3_column_int64(st, i);
+    return st && finish(s, st, rc) && rc == SQLITE_ROW;
+}
+
+bool tb_writer_begin(struct tb_store *s)
+{
+    if (!s->in_txn && !s->failed)
+        s->in_txn = tb_writer_run(s, TB_SQL_BEGIN, "");
+    return s->in_txn;
+}
+
+bool tb_writer_grow(void *array, uint32_t count, uint32_t *room, size_t size)
+{
+    void *p;
+
+    memcpy(&p, array, sizeof(p)); /* @array is the address of a pointer of some type */
+    if (count < *room)
+        return true;
+    uint32_t more = *room ? *room * 2 : 64;
+    p = realloc(p, more * size);
+    if (!p)
+        return false;
+    memcpy(array, &p, sizeof(p));
+    *room = more;
+    return true;
+}
+
+/* ---------------------------------------------------------------- strings, meta, texts */
+
+/* Id of a string in StringIds; the empty string has one too. 0: no memory. */
+static uint32_t string_id(struct tb_store *s, const char *text, size_t n)
+{
+    uint8_t key[16];
+
+    tb_hash128(text, n, key);
+    uint32_t id = tb_map_get(&s->string_map, key);
+    if (id)
+        return id;
+    id = s->strings + 1;
+    if (!tb_map_put(&s->string_map, key, id))
+        return 0;
+    s->strings++;
+    (void)tb_writer_run(s, TB_SQL_STRING, "is", (int64_t)id, text, n);
+    return id;
+}
+
+static uint32_t string_of(struct tb_store *s, const char *text)
+{
+    return string_id(s, text, strlen(text));
+}
+
+static enum tb_status no_memory(struct tb_error *err)
+{
+    return tb_fail(err, TB_ERR_NOMEM, "cannot go on writing the trace: no memory");
+}
+
+enum tb_status tb_store_meta(struct tb_store *s, const char *key, const char *value,
+                             struct tb_error *err)
+{
+    if (!s || !key || !value)
+        return tb_fail(err, TB_ERR_ARG, "meta without key or value");
+    (void)tb_writer_run(s, TB_SQL_META, "tt", key, value);
+    return TB_OK;
+}
+
+/* zstd with a checksum of its own; malloc'ed, *@n bytes. */
+static void *compress(const void *data, size_t size, size_t *n)
+{
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    size_t room = ZSTD_compressBound(size);
+    void *out = malloc(room);
+
+    if (c && out && !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1)) &&
+        !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, 1)))
+        *n = ZSTD_compress2(c, out, room, data, size);
+    else
+        *n = 0;
+    ZSTD_freeCCtx(c);
+    if (*n > 0 && !ZSTD_isError(*n))
+        return out;
+    free(out);
+    return NULL;
+}
+
+enum tb_status tb_store_text(struct tb_store *s, const char *key, const void *text, size_t n,
+                             struct tb_error *err)
+{
+    if (!s || !key || (n > 0 && !text))
+        return tb_fail(err, TB_ERR_ARG, "text without key or bytes");
+    (void)tb_writer_run(s, TB_SQL_TEXT_DELETE, "t", key);
+    for (size_t done = 0, part = 0; !s->failed && (done < n || part == 0); part++) {
+        size_t size = n - done < TB_STORE_PART ? n - done : TB_STORE_PART, packed;
+        void *data = compress((const char *)text + done, size, &packed);
+        if (!data)
+            return no_memory(err);
+        (void)tb_writer_run(s, TB_SQL_TEXT, "tiib", key, (int64_t)part, (int64_t)n, data, packed);
+        free(data);
+        done += size;
+    }
+    return TB_OK;
+}
+
+/* ---------------------------------------------------------------- processes, threads */
+
+static bool put_process(struct tb_store *s, uint32_t id, const struct tb_store_process *p)
+{
+    return tb_writer_run(s, TB_SQL_PROCESS, "iiiiiiiitt", (int64_t)id, (int64_t)p->pid * 0x1000000,
+                         (int64_t)p->pid, (int64_t)p->parent, (int64_t)p->ordinal, (int64_t)p->rank,
+                         (int64_t)p->restart, (int64_t)p->worker, p->argv ? p->argv : "",
+                         p->identity);
+}
+
+enum tb_status tb_store_add_process(struct tb_store *s, const struct tb_store_process *p,
+                                    uint32_t *id, struct tb_error *err)
+{
+    if (!s || !p || !p->identity || p->parent > s->processes)
+        return tb_fail(err, TB_ERR_ARG, "process without identity or with unknown parent");
+    if (!tb_writer_grow(&s->process, s->processes, &s->processes_room, sizeof(*s->process)))
+        return no_memory(err);
+    s->process[s->processes++] = (struct tb_writer_process){0};
+    (void)put_process(s, s->processes, p);
+    *id = s->processes;
+    return TB_OK;
+}
+
+enum tb_status tb_store_set_process(struct tb_store *s, uint32_t id,
+                                    const struct tb_store_process *p, struct tb_error *err)
+{
+    if (!s || !p || !p->identity || id == 0 || id > s->processes || p->parent >= id)
+        return tb_fail(err, TB_ERR_ARG, "unknown process %u or parent", id);
+    (void)put_process(s, id, p);
+    return TB_OK;
+}
+
+enum tb_status tb_store_add_thread(struct tb_store *s, uint32_t process, uint32_t ordinal,
+                                   const char *role, uint32_t *id, struct tb_error *err)
+{
+    if (!s || !role || process == 0 || process > s->processes)
+        return tb_fail(err, TB_ERR_ARG, "thread of unknown process %u", process);
+    uint32_t name = string_of(s, role);
+    if (!name || !tb_writer_grow(&s->thread, s->threads, &s->threads_room, sizeof(*s->thread)))
+        return no_memory(err);
+    struct tb_seghash *hash = tb_seghash_new();
+    if (!hash)
+        return no_memory(err);
+    s->thread[s->threads++] = (struct tb_writer_thread){.process = process, .hash = hash};
+    (void)tb_writer_run(s, TB_SQL_THREAD, "iiii", (int64_t)s->threads, (int64_t)process,
+                        (int64_t)ordinal, (int64_t)name);
+    *id = s->threads;
+    return TB_OK;
+}
+
+/* ---------------------------------------------------------------- sites, ranges */
+
+/* "[2,3]" for people and SQL. */
+static void dims_text(char *out, size_t room, const int64_t *dim, int n)
+{
+    size_t used = (size_t)snprintf(out, room, "[");
+
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(out + used, room - used, i ? ",%lld" : "%lld", (long long)dim[i]);
+    (void)snprintf(out + used, room - used, "]");
+}
+
+static bool put_site_access(struct tb_store *s, uint32_t id, const struct tb_site_full *f,
+                            uint32_t i)
+{
+    const struct tb_site_access *a = &f->site.access[i];
+    char shape[TB_FP_MAX_DIMS * 21 + 3], strides[TB_FP_MAX_DIMS * 21 + 3] = "-";
+
+    dims_text(shape, sizeof(shape), a->sizes, a->ndim);
+    if (a->strides)
+        dims_text(strides, sizeof(strides), a->strides, a->ndim);
+    return tb_writer_run(s, TB_SQL_SITE_ACCESS, "iistittiiii", (int64_t)id, (int64_t)i, &a->mode,
+                         (size_t)1, tb_dtype_name((enum tb_dtype)a->dtype),
+                         (int64_t)string_of(s, a->device), shape, a->strides ? strides : NULL,
+                         (int64_t)string_of(s, a->argument), (int64_t)a->elements,
+                         (int64_t)a->bytes, (int64_t)(f->traits[i] & TB_TRAIT_KIND));
+}
+
+static void put_site(struct tb_store *s, uint32_t id, const struct tb_site_full *f, size_t n)
+{
+    bool ok =
+        tb_writer_run(s, TB_SQL_SITE, "iiiibs", (int64_t)id, (int64_t)string_of(s, f->site.tap),
+                      (int64_t)string_of(s, f->site.name), (int64_t)f->site.access_count,
+                      f->site.hash, (size_t)16, f->site.text, n);
+
+    for (uint32_t i = 0; ok && i < f->site.access_count; i++)
+        ok = put_site_access(s, id, f, i);
+}
+
+enum tb_status tb_store_intern_site(struct tb_store *s, const char *text, size_t n, uint32_t *id,
+                                    struct tb_error *err)
+{
+    struct tb_site_full *full;
+    uint8_t key[16];
+
+    if (!s || !text)
+        return tb_fail(err, TB_ERR_ARG, "no site text");
+    tb_hash128(text, n, key);
+    uint32_t have = tb_map_get(&s->site_map, key);
+    if (have) {
+        *id = have;
+        return TB_OK;
+    }
+    enum tb_status rc = tb_site_parse(text, n, &full, err);
+    if (rc)
+        return rc;
+    if (!tb_writer_grow(&s->site, s->sites, &s->sites_room, sizeof(struct tb_site_full *)) ||
+        !tb_map_put(&s->site_map, key, s->sites + 1)) {
+        free(full);
+        return no_memory(err);
+    }
+    s->site[s->sites++] = full;
+    full->site.id = s->sites;
+    put_site(s, s->sites, full, n);
+    *id = s->sites;
+    return TB_OK;
+}
+
+enum tb_status tb_store_intern_range(struct tb_store *s, const char *text, size_t n, uint32_t *id,
+                                     struct tb_error *err)
+{
+    const char *tab1 = text ? memchr(text, '\t', n) : NULL;
+    const char *tab2 = tab1 ? memchr(tab1 + 1, '\t', n - (size_t)(tab1 + 1 - text)) : NULL;
+    uint8_t key[16];
+
+    if (!s || !tab2)
+        return tb_fail(err, TB_ERR_FORMAT, "range text without two tabs");
+    tb_hash128(text, n, key);
+    uint32_t have = tb_map_get(&s->range_map, key);
+    if (!have) {
+        have = s->ranges + 1;
+        if (!tb_map_put(&s->range_map, key, have))
+            return no_memory(err);
+        s->ranges++;
+        uint32_t phase = string_id(s, text, (size_t)(tab1 - text));
+        uint32_t module = string_id(s, tab1 + 1, (size_t)(tab2 - tab1 - 1));
+        uint32_t user = string_id(s, tab2 + 1, (size_t)(text + n - tab2 - 1));
+        if (!phase || !module || !user)
+            tb_writer_broke(s, SQLITE_NOMEM);
+        (void)tb_writer_run(s, TB_SQL_RANGE, "iiii", (int64_t)have, (int64_t)phase, (int64_t)module,
+                            (int64_t)user);
+    }
+    *id = have;
+    return TB_OK;
+}
+
+/* ---------------------------------------------------------------- coverage, lost */
+
+/* Add a row to the coverage digest of a segment that has been written already. */
+static void cover_closed(struct tb_store *s, uint32_t thread, uint64_t event, unsigned severity,
+                         const char *kind, const char *subject, const char *detail, uint64_t count)
+{
+    uint8_t sum[16] = {0};
+    int64_t id = 0;
+    int rc;
+
+    if (!tb_writer_drain(s) || !tb_writer_segments(s))
+        return;
+    sqlite3_stmt *st = tb_writer_stmt(s, TB_SQL_SEGMENT_FIND);
+    if (!st)
+        return;
+    (void)sqlite3_bind_int64(st, 1, thread);
+    (void)sqlite3_bind_int64(st, 2, (sqlite3_int64)event);
+    if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+        id = sqlite3_column_int64(st, 0);
+        if (sqlite3_column_bytes(st, 1) == 16)
+            memcpy(sum, sqlite3_column_blob(st, 1), 16);
+    }
+    if (!finish(s, st, rc) || id == 0)
+        return;
+    tb_coverage_add(sum, severity, kind, subject, detail, count);
+    (void)tb_writer_run(s, TB_SQL_SEGMENT_COVERAGE, "ib", id, sum, (size_t)16);
+}
+
+enum tb_status tb_store_coverage(struct tb_store *s, uint32_t process, uint32_t thread,
+                                 uint64_t event, unsigned severity, const char *kind,
+                                 const char *subject, const char *detail, uint64_t count,
+                                 struct tb_error *err)
+{
+    if (!s || !kind || !subject || !detail || process > s->processes || thread > s->threads)
+        return tb_fail(err, TB_ERR_ARG, "coverage of an unknown process or thread");
+    int64_t owner = thread;
+    if (event && !thread && tb_writer_drain(s))
+        (void)tb_writer_query(s, TB_SQL_EVENT_THREAD, &owner, 1, "i", (int64_t)event);
+    s->stats.coverage += count;
+    if (owner > 0 && owner <= s->threads) {
+        struct tb_writer_thread *t = &s->thread[owner - 1];
+        if (t->open.count > 0 && (event == 0 || event >= t->open.first)) {
+            tb_coverage_add(t->open.coverage, severity, kind, subject, detail, count);
+            t->dirty = true;
+        } else if (event != 0) {
+            cover_closed(s, (uint32_t)owner, event, severity, kind, subject, detail, count);
+        }
+    }
+    (void)tb_writer_run(s, TB_SQL_COVERAGE, "iiiittti", (int64_t)process, (int64_t)thread,
+                        (int64_t)event, (int64_t)severity, kind, subject, detail, (int64_t)count);
+    return TB_OK;
+}
+
+enum tb_status tb_store_lost(struct tb_store *s, uint32_t process, uint32_t thread, uint64_t count,
+                             const char *why, struct tb_error *err)
+{
+    if (!s || !why || process > s->processes || thread > s->threads)
+        return tb_fail(err, TB_ERR_ARG, "loss in an unknown process or thread");
+    s->stats.lost += count;
+    (void)tb_writer_run(s, TB_SQL_LOST, "iiit", (int64_t)process, (int64_t)thread, (int64_t)count,
+                        why);
+    return TB_OK;
+}
+
+/* ---------------------------------------------------------------- of one access or event */
+
+static int64_t access_id(uint64_t event, uint32_t access)
+{
+    return (int64_t)(event << TB_STORE_ACCESS_SHIFT | access);
+}
+
+enum tb_status tb_store_map(struct tb_store *s, uint64_t event, uint32_t access, uint64_t bytes,
+                            const uint64_t *sums, uint32_t parts, struct tb_error *err)
+{
+    uint64_t le[2 * TB_FP_MAP_MAX];
+
+    if (!s || !sums || parts > TB_FP_MAP_MAX || access >= TB_STORE_MAX_ACCESSES)
+        return tb_fail(err, TB_ERR_ARG, "map of %u parts", parts);
+    for (uint32_t i = 0; i < 2 * parts; i++)
+        le[i] = htole64(sums[i]);
+    if (event)
+        (void)tb_writer_run(s, TB_SQL_MAP, "iib", access_id(event, access), (int64_t)bytes, le,
+                            (size_t)parts * 16);
+    return TB_OK;
+}
+
+enum tb_status tb_store_snapshot(struct tb_store *s, uint64_t event, uint32_t access,
+                                 const void *data, uint64_t n, struct tb_error *err)
+{
+    if (!s || (n > 0 && !data) || access >= TB_STORE_MAX_ACCESSES)
+        return tb_fail(err, TB_ERR_ARG, "snapshot without bytes");
+    for (uint64_t done = 0, part = 0; event && !s->failed && (done < n || part == 0); part++) {
+        uint64_t size = n - done < TB_STORE_PART ? n - done : TB_STORE_PART;
+        size_t packed;
+        void *bytes = compress((const char *)data + done, size, &packed);
+        if (!bytes)
+            return no_memory(err);
+        (void)tb_writer_run(s, TB_SQL_SNAPSHOT, "iiib", access_id(event, access), (int64_t)part,
+                            (int64_t)n, bytes, packed);
+        free(bytes);
+        done += size;
+        tb_writer_commit(s); /* keeps the -wal small whatever the size of the tensor */
+    }
+    return TB_OK;
+}
+
+enum tb_status tb_store_stack(struct tb_store *s, uint64_t event, const char *text, size_t n,
+                              struct tb_error *err)
+{
+    if (!s || (n > 0 && !text))
+        return tb_fail(err, TB_ERR_ARG, "stack without text");
+    uint32_t id = string_id(s, text, n);
+    if (!id)
+        return no_memory(err);
+    if (event)
+        (void)tb_writer_run(s, TB_SQL_STACK, "ii", (int64_t)event, (int64_t)id);
+    return TB_OK;
+}
