@@ -1,0 +1,380 @@
+/*
+ * Private to collector/: two threads and what passes between them.
+ *
+ * run.c is the front: job, signals, socket (server.c), who the processes are (process.c, procfs.c),
+ * who is not covered (watch.c). drain.c is the other thread: it owns the rings and the store;
+ * ring.c reads one ring, merge.c puts the rings of a process in the order of their sequence
+ * numbers, emit.c writes what they hold into the store. The front posts commands; the drain posts
+ * nothing back but counters.
+ */
+#ifndef TB_COLLECTOR_INTERNAL_H
+#define TB_COLLECTOR_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <signal.h>
+#include <sys/types.h>
+
+#include "collector/collector.h"
+#include "common/common.h"
+#include "recorder/wire.h"
+#include "store/store.h"
+
+#define TB_COL_TEXT 4096
+#define TB_COL_LOG_LINES 64
+
+/* ---------------------------------------------------------------- processes (front) */
+
+/*
+ * struct tb_col_process - one image of a process that attached; made by the front at HELLO and
+ * freed at the end. What the drain may read (`index`, `argv`, ...) does not change after it was
+ * posted; `row`, `rank_said` and `worker_said` are the drain's until it has ended.
+ */
+struct tb_col_process {
+    struct tb_col_process *next;
+    uint64_t nonce, parent_nonce;
+    uint32_t fork_ordinal, index; /* index: order of attach, from 1 */
+    pid_t pid;
+    uint64_t start; /* clock ticks since boot, of the process */
+    int32_t rank, restart;
+    struct tb_col_process *parent; /* nearest attached ancestor, NULL: none */
+    char argv[TB_COL_TEXT], name[64];
+    uint8_t auxv[512]; /* equal in a forked child, another after exec */
+    size_t auxv_len;
+    int pidfd;
+    bool gone, drained, exec_image; /* front */
+    /* the drain's */
+    uint32_t row;
+    int32_t rank_said, worker_said; /* by the job itself (META), -1 if not */
+    /* by the front at close */
+    uint32_t ordinal;
+    int32_t worker;
+    char identity[512];
+};
+
+/* ---------------------------------------------------------------- procfs.c */
+
+struct tb_proc_stat {
+    pid_t ppid;
+    char state;
+    uint64_t start;
+};
+
+bool tb_proc_stat(pid_t pid, struct tb_proc_stat *out);
+/** tb_proc_read - up to @size - 1 bytes of /proc/@pid/@file, a NUL after them; -1 if it cannot be
+ * read */
+ssize_t tb_proc_read(pid_t pid, const char *file, char *buf, size_t size);
+/** tb_proc_environ - value of @name in the environment the process was started with; NULL: not set
+ */
+const char *tb_proc_environ(const char *environ_text, size_t n, const char *name);
+enum { TB_MAPS_TORCH = 1 << 0, TB_MAPS_CUDA = 1 << 1, TB_MAPS_TWINBIT = 1 << 2 };
+/** tb_proc_maps - which of the libraries above are mapped; 0 if it cannot be read */
+unsigned tb_proc_maps(pid_t pid);
+/** tb_proc_children - calls @fn for each child */
+void tb_proc_children(pid_t pid, void (*fn)(void *arg, pid_t child), void *arg);
+
+/* ---------------------------------------------------------------- process.c */
+
+/** tb_process_new - who attached: reads /proc at once, the process may end any moment */
+struct tb_col_process *tb_process_new(pid_t pid, const struct tb_wire_msg *hello);
+void tb_process_free(struct tb_col_process *p);
+/** tb_process_name - rank, ordinals and identities, when all are known; never by pid or order of
+ * attach */
+void tb_process_name_all(struct tb_col_process *all);
+/** tb_process_row - the row as it is known now */
+void tb_process_row(const struct tb_col_process *p, struct tb_store_process *row);
+/** tb_argv_join - arguments joined by spaces, quoted where needed; @text: NUL-separated */
+void tb_argv_join(const char *text, size_t n, char *out, size_t size);
+
+/* ---------------------------------------------------------------- drain.c */
+
+struct tb_drain;
+
+enum tb_drain_kind {
+    TB_DRAIN_PROCESS,  /* attached */
+    TB_DRAIN_RING,     /* map, bytes: its ring; thread */
+    TB_DRAIN_SNAPSHOT, /* fd */
+    TB_DRAIN_STOPPED,  /* text: recording stopped before there was a ring */
+    TB_DRAIN_LOG,      /* text */
+    TB_DRAIN_GONE,     /* the process has ended and all it sent was posted */
+    TB_DRAIN_COVER,    /* cover_kind, text: subject, detail */
+    TB_DRAIN_END,      /* no more will come; drain what is there and end */
+};
+
+struct tb_drain_cmd {
+    enum tb_drain_kind kind;
+    struct tb_col_process *process; /* may be NULL for COVER, LOG, END */
+    void *map;
+    size_t bytes;
+    uint32_t thread;
+    int fd;
+    unsigned severity;
+    const char *cover_kind;
+    char *text, *detail; /* malloc'ed, freed by the drain */
+    struct tb_drain_cmd *next;
+};
+
+struct tb_drain_counts {
+    uint64_t events, accesses, steps, lost, coverage, bytes;
+    bool disk_full;
+};
+
+/** tb_drain_start - @bell is shared with the jobs; @store is the drain's until tb_drain_join() */
+enum tb_status tb_drain_start(struct tb_drain **out, struct tb_store *store,
+                              struct tb_wire_bell *bell, struct tb_error *err) TB_MUST_CHECK;
+/** tb_drain_post - copies @cmd; takes its map, fd and texts. Any thread */
+void tb_drain_post(struct tb_drain *d, const struct tb_drain_cmd *cmd);
+/** tb_drain_counts - as of the last flush. Any thread */
+void tb_drain_counts(struct tb_drain *d, struct tb_drain_counts *out);
+/** tb_drain_idle - processes that were posted GONE and are drained to the end */
+uint32_t tb_drain_finished(struct tb_drain *d);
+/** tb_drain_join - after END was posted; waits. The first error of the store in @err. Frees @d */
+enum tb_status tb_drain_join(struct tb_drain *d, struct tb_error *err) TB_MUST_CHECK;
+
+/* ---------------------------------------------------------------- ring.c */
+
+struct tb_pending_map {
+    struct tb_wire_map head;
+    uint64_t sums[2 * 16];
+};
+
+/* One ring as the collector reads it. Bytes beyond `fifo` are read where they lie. */
+struct tb_ring {
+    struct tb_ring *next;
+    struct tb_wire_ring *page;
+    size_t map_bytes;
+    uint64_t size, head, tail, told; /* told: the tail as the producer knows it */
+    uint32_t current;                /* bytes of the record that peek gave, 0: none */
+    uint8_t *fifo;                   /* records moved out while the merge waited */
+    size_t fifo_start, fifo_end, fifo_size;
+    bool broken, stop_seen, frozen;
+    uint64_t lost_seen;
+    uint32_t thread; /* ordinal whose records come now */
+    bool has_front;  /* the next record is an event or a skip, with this number */
+    uint64_t front;
+    uint32_t *site, *range; /* local id -> the store's; 0: not defined */
+    uint32_t site_size, range_size;
+    struct {
+        uint16_t kind;
+        uint32_t id;
+        uint64_t value;
+        char *text;
+        size_t len, size;
+        bool open;
+    } text;                        /* a text in several records */
+    struct tb_wire_access *access; /* MORE: accesses of the event to come */
+    uint32_t access_count, access_size;
+    struct tb_pending_map *map; /* MAP: of the event to come */
+    uint32_t map_count, map_size;
+};
+
+struct tb_ring *tb_ring_new(void *map, size_t bytes, uint32_t thread);
+void tb_ring_free(struct tb_ring *r);
+/** tb_ring_peek - the next record, whole, checked, not a PAD; NULL: none, or the ring is broken */
+const struct tb_wire_rec *tb_ring_peek(struct tb_ring *r);
+/** tb_ring_pop - done with the record that peek gave */
+void tb_ring_pop(struct tb_ring *r);
+/** tb_ring_tell - let the producer know how far we are, wake it if it waits */
+void tb_ring_tell(struct tb_ring *r);
+/** tb_ring_spill - move what lies in the ring into the fifo; returns bytes moved */
+size_t tb_ring_spill(struct tb_ring *r);
+/** tb_ring_freeze - what is written from now on is not looked at */
+void tb_ring_freeze(struct tb_ring *r);
+/** tb_ring_pending - bytes not yet read */
+uint64_t tb_ring_pending(struct tb_ring *r);
+
+/* ---------------------------------------------------------------- merge.c, emit.c (drain thread)
+ */
+
+#define TB_MERGE_WINDOW 16384u /* events of a process whose row ids are remembered */
+
+/* Something that belongs to an event that has not come yet. */
+struct tb_merge_pending {
+    struct tb_merge_pending *next;
+    uint64_t seq;
+    uint32_t thread; /* ordinal */
+    unsigned severity;
+    uint64_t count;
+    char *text; /* COVER: kind \t subject \t detail */
+    uint32_t access;
+    void *data; /* SNAPSHOT */
+    uint64_t bytes;
+};
+
+struct tb_merge {
+    struct tb_merge *next;
+    struct tb_col_process *process;
+    uint32_t row;
+    struct tb_ring *rings, *last;
+    uint64_t seq;     /* next to be written */
+    uint64_t *id;     /* row ids of the last TB_MERGE_WINDOW events */
+    uint32_t *thread; /* ordinal -> row, 0: not written yet */
+    uint32_t thread_size, autograd, workers;
+    struct tb_merge_pending *pending;
+    size_t spilled; /* bytes in fifos */
+    uint64_t stall_since;
+    uint64_t steps;
+    bool gone, finished, stop_told;
+};
+
+/* What the merge writes to; owned by the drain. */
+struct tb_sink {
+    struct tb_store *store;
+
+    struct tb_error error; /* first of the store's; nothing is written after it */
+    uint64_t events, accesses, coverage;
+    uint64_t steps; /* of the process that had most */
+    bool dirty;     /* something was written since the last flush */
+};
+
+struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *process);
+void tb_merge_free(struct tb_merge *m);
+/** tb_merge_run - write what is in order, at most @budget events; returns how many */
+uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget, uint64_t now);
+/** tb_merge_stops - look for rings that lost something or stopped */
+void tb_merge_stops(struct tb_merge *m, struct tb_sink *sink);
+/** tb_merge_finish - the process is gone: write all that is left, in order, gaps skipped */
+void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink);
+/** tb_merge_has_work - bytes wait in a ring */
+bool tb_merge_has_work(struct tb_merge *m);
+
+/** tb_emit_other - a record that is neither an event nor a skip */
+void tb_emit_other(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
+                   const struct tb_wire_rec *rec);
+void tb_emit_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
+                   const struct tb_wire_event *e);
+/** tb_emit_snapshot - takes @data (malloc'ed); waits for the event if it has not come yet */
+void tb_emit_snapshot(struct tb_merge *m, struct tb_sink *sink, uint64_t seq, uint32_t access,
+                      void *data, uint64_t bytes);
+void tb_emit_lost(struct tb_merge *m, struct tb_sink *sink, uint64_t count, const char *why);
+void tb_emit_cover(struct tb_sink *sink, uint32_t row, unsigned severity, const char *kind,
+                   const char *subject, const char *detail);
+/** tb_emit_leftover - what waited for events that never came */
+void tb_emit_leftover(struct tb_merge *m, struct tb_sink *sink);
+/** tb_sink_ok - false after the first error; keeps it */
+bool tb_sink_ok(struct tb_sink *sink, enum tb_status status, const struct tb_error *err);
+
+/* ---------------------------------------------------------------- server.c */
+
+struct tb_server;
+struct tb_col; /* run.c's state */
+
+/* What the server asks of the front. */
+struct tb_server_hooks {
+    void *arg;
+    void (*hello)(void *arg, pid_t pid, const struct tb_wire_msg *msg);
+    void (*message)(void *arg, pid_t pid, const struct tb_wire_msg *msg, int fd); /* takes fd */
+    void (*no_tap)(void *arg, const char *why);
+};
+
+enum tb_status tb_server_open(struct tb_server **out, const struct tb_wire_config *config,
+                              const char *libdir, int bell_fd, const struct tb_server_hooks *hooks,
+                              struct tb_error *err) TB_MUST_CHECK;
+const char *tb_server_path(const struct tb_server *s);
+/** tb_server_folder - the 0700 folder the socket is in */
+const char *tb_server_folder(const struct tb_server *s);
+/** tb_server_fds - descriptors to wait for; returns how many */
+struct pollfd;
+size_t tb_server_fds(struct tb_server *s, struct pollfd *out, size_t max);
+/** tb_server_helper - pid of the compiler that runs, 0 if none; read atomically */
+const int *tb_server_helper(const struct tb_server *s);
+/** tb_server_work - accept, read, answer; never blocks */
+void tb_server_work(struct tb_server *s);
+/** tb_server_close - also removes socket and folder */
+void tb_server_close(struct tb_server *s);
+
+/* ---------------------------------------------------------------- watch.c */
+
+struct tb_watch;
+
+/** tb_watch_new - @helper: pid of a child of our own that others wait for, 0 if none; read
+ * atomically */
+struct tb_watch *tb_watch_new(const int *helper);
+void tb_watch_free(struct tb_watch *w);
+/** tb_watch_poll - look at all descendants; reap orphans, but not @job */
+void tb_watch_poll(struct tb_watch *w, pid_t job);
+/** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
+pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
+/** tb_watch_result - calls @fn for each process that was not covered */
+uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *processes,
+                         void (*fn)(void *arg, const char *argv, const char *why), void *arg);
+
+/* ---------------------------------------------------------------- job.c */
+
+struct tb_job {
+    pid_t pid;
+    int status; /* of waitpid */
+    bool ended;
+};
+
+/* Signals of the front: all that it handles are blocked and read from @fd. */
+struct tb_signals {
+    int fd;
+    sigset_t mask;                    /* the caller's, given back and given to the job */
+    struct sigaction pipe, file_size; /* the same; ignored meanwhile */
+    bool term_sent, hup_sent, stop_asked;
+};
+
+/** tb_job_find - is there such a command? 126 or 127 in *@exit_status if not */
+enum tb_status tb_job_find(const char *file, int *exit_status, struct tb_error *err) TB_MUST_CHECK;
+/** tb_job_start - fork and exec; the job's environment has the socket and the library */
+enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
+                            const struct tb_signals *signals, const char *socket, int *exit_status,
+                            struct tb_error *err) TB_MUST_CHECK;
+enum tb_status tb_signals_open(struct tb_signals *s, struct tb_error *err) TB_MUST_CHECK;
+void tb_signals_close(struct tb_signals *s);
+/** tb_signals_work - ignore, forward, follow stop and continue, take the job's status */
+void tb_signals_work(struct tb_signals *s, struct tb_job *job);
+
+/* ---------------------------------------------------------------- environment.c */
+
+/** tb_job_environment - the job's environment: malloc'ed array and strings, NULL: no memory */
+char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
+                          const char *socket);
+void tb_job_environment_free(char **env);
+
+/* ---------------------------------------------------------------- report.c */
+
+/** tb_report_progress - one line, over and over; NULL: wipe it */
+void tb_report_progress(const struct tb_drain_counts *c, double wall_s, double cpu_s);
+/** tb_report_end - the closing paragraph, lines of the recorder's log before it */
+void tb_report_end(const struct tb_collector_result *r, char *const *log, uint32_t log_count);
+
+/* ---------------------------------------------------------------- provenance.c, environment.c */
+
+/** tb_provenance_write - argv, environment, host, git, ... into the store, before the job begins */
+void tb_provenance_write(struct tb_store *store, const struct tb_collector_options *o);
+/** tb_environment_redact - @env as NAME=value lines, secrets replaced; malloc'ed, *@n bytes */
+char *tb_environment_redact(char *const *env, size_t *n);
+
+/* ---------------------------------------------------------------- elf.c, tap_build.c */
+
+struct tb_elf_facts {
+    char build_id[65]; /* hex, "" if none */
+    bool cxx11_abi;    /* uses std::__cxx11 names */
+};
+enum tb_status tb_elf_read(const char *path, struct tb_elf_facts *out,
+                           struct tb_error *err) TB_MUST_CHECK;
+
+/* Between who builds a tap and who watches: both fields are read and written atomically. */
+struct tb_tap_control {
+    int cancel; /* 1: kill the compiler and fail */
+    int pid;    /* of the compiler while it runs, else 0 */
+};
+/* ---------------------------------------------------------------- command.c */
+
+/**
+ * tb_command_run - run @argv with stdin empty, stdout and stderr at @out; kill it after @limit_ms
+ * Returns: its exit status; -1 if it could not be run, was killed or took too long.
+ */
+int tb_command_run(char *const *argv, int out, unsigned limit_ms, struct tb_tap_control *control);
+/** tb_command_output - the same; what it wrote, at most @max bytes, malloc'ed and NUL-terminated */
+char *tb_command_output(char *const *argv, unsigned limit_ms, size_t max, int *status, size_t *n);
+
+/** tb_tap_build_controlled - as tb_tap_build(); @control may be NULL */
+enum tb_status tb_tap_build_controlled(const char *libdir, const char *libtorch, char *path,
+                                       size_t size, struct tb_tap_control *control,
+                                       struct tb_error *err) TB_MUST_CHECK;
+
+#endif

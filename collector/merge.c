@@ -1,0 +1,232 @@
+#include "collector/collector_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What fifos of a process may hold before a missing number is given up. */
+#define SPILL_LIMIT (64u << 20)
+/* How long a number may be missing while the process lives and others wait behind it. */
+#define GAP_NS 5000000000u
+
+struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *process)
+{
+    struct tb_merge *m = calloc(1, sizeof(*m));
+    struct tb_store_process row;
+    struct tb_error err = {0};
+
+    if (!m || !(m->id = calloc(TB_MERGE_WINDOW, sizeof(*m->id)))) {
+        free(m);
+        return NULL;
+    }
+    m->process = process;
+    tb_process_row(process, &row);
+    if (sink->error.status == TB_OK &&
+        tb_sink_ok(sink, tb_store_add_process(sink->store, &row, &m->row, &err), &err))
+        process->row = m->row;
+    sink->dirty = true;
+    return m;
+}
+
+void tb_merge_free(struct tb_merge *m)
+{
+    if (!m)
+        return;
+    while (m->rings) {
+        struct tb_ring *r = m->rings;
+        m->rings = r->next;
+        tb_ring_free(r);
+    }
+    free(m->id);
+    free(m->thread);
+    free(m);
+}
+
+/* Everything up to the ring's next event or skip is written; true: its number is in r->front. */
+static bool find_front(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r)
+{
+    const struct tb_wire_rec *rec;
+
+    if (r->has_front)
+        return true;
+    while ((rec = tb_ring_peek(r)) != NULL) {
+        if (rec->kind == TB_REC_EVENT)
+            r->front = ((const struct tb_wire_event *)(const void *)rec)->seq;
+        else if (rec->kind == TB_REC_SKIP)
+            r->front = ((const struct tb_wire_def *)(const void *)rec)->value;
+        if (rec->kind == TB_REC_EVENT || rec->kind == TB_REC_SKIP)
+            return r->has_front = true;
+        tb_emit_other(m, sink, r, rec);
+        if (!r->broken)
+            tb_ring_pop(r);
+    }
+    return false;
+}
+
+static struct tb_ring *ring_with(struct tb_merge *m, struct tb_sink *sink, uint64_t seq)
+{
+    if (m->last && find_front(m, sink, m->last) && m->last->front == seq)
+        return m->last;
+    for (struct tb_ring *r = m->rings; r; r = r->next)
+        if (find_front(m, sink, r) && r->front <= seq)
+            return r;
+    return NULL;
+}
+
+/* The front of @r is the number that is due, or one that came after it was given up. */
+static void take(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r)
+{
+    const struct tb_wire_rec *rec = tb_ring_peek(r);
+
+    if (r->front < m->seq) {
+        tb_emit_lost(m, sink, 1, "event that came too late");
+    } else if (rec->kind == TB_REC_SKIP) {
+        m->id[m->seq % TB_MERGE_WINDOW] = 0;
+        m->seq++;
+    } else {
+        tb_emit_event(m, sink, r, (const void *)rec);
+    }
+    if (!r->broken)
+        tb_ring_pop(r);
+    r->has_front = false;
+    m->last = r;
+}
+
+static void tell_all(struct tb_merge *m)
+{
+    m->spilled = 0;
+    for (struct tb_ring *r = m->rings; r; r = r->next) {
+        tb_ring_tell(r);
+        m->spilled += r->fifo_end - r->fifo_start;
+    }
+}
+
+/* No ring has the number that is due: keep the producers going, and give it up if it does not come.
+ */
+static void wait_for_number(struct tb_merge *m, struct tb_sink *sink, uint64_t now)
+{
+    uint64_t lowest = UINT64_MAX;
+
+    for (struct tb_ring *r = m->rings; r; r = r->next) {
+        if (r->has_front && r->front < lowest)
+            lowest = r->front;
+        if (tb_ring_pending(r) > r->size / 4 && m->spilled < SPILL_LIMIT) {
+            size_t before = r->fifo_end - r->fifo_start;
+            m->spilled += tb_ring_spill(r);
+            if (before == 0)
+                r->current = 0;
+        }
+    }
+    if (lowest == UINT64_MAX) {
+        m->stall_since = 0;
+        return;
+    }
+    if (!m->stall_since)
+        m->stall_since = now;
+    if (now - m->stall_since < GAP_NS && m->spilled < SPILL_LIMIT)
+        return;
+    tb_emit_lost(m, sink, lowest - m->seq, "number that no ring had");
+    m->seq = lowest;
+    m->stall_since = 0;
+}
+
+uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget, uint64_t now)
+{
+    struct tb_ring *r = NULL;
+    uint32_t done = 0;
+
+    while (done < budget && (r = ring_with(m, sink, m->seq)) != NULL) {
+        take(m, sink, r);
+        done++;
+    }
+    tell_all(m);
+    if (done)
+        m->stall_since = 0;
+    if (!r)
+        wait_for_number(m, sink, now);
+    return done;
+}
+
+static void note_broken(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r)
+{
+    if (!r->broken || r->stop_seen)
+        return;
+    r->stop_seen = true;
+    tb_emit_cover(sink, m->row, 2, "record", "ring", "a ring held what is no record");
+    tb_emit_lost(m, sink, 1, "a ring held what is no record");
+}
+
+void tb_merge_stops(struct tb_merge *m, struct tb_sink *sink)
+{
+    for (struct tb_ring *r = m->rings; r; r = r->next) {
+        uint64_t lost = __atomic_load_n(&r->page->lost, __ATOMIC_RELAXED);
+        uint32_t flags = __atomic_load_n(&r->page->flags, __ATOMIC_ACQUIRE);
+        char why[sizeof(r->page->stop_why) + 1] = "ring full, dropped";
+
+        note_broken(m, sink, r);
+        if (flags & TB_RING_STOPPED) {
+            memcpy(why, r->page->stop_why, sizeof(r->page->stop_why));
+            why[sizeof(why) - 1] = 0;
+        }
+        bool stop = (flags & TB_RING_STOPPED) && !m->stop_told;
+        if (lost == r->lost_seen && !stop)
+            continue;
+        uint64_t count = lost - r->lost_seen;
+        r->lost_seen = lost;
+        tb_emit_lost(m, sink, count ? count : 1, why);
+        if (stop) {
+            m->stop_told = true;
+            tb_emit_cover(sink, m->row, 1, "stopped", "process", why);
+        }
+    }
+}
+
+/* The lowest number any ring still has; false: they are empty. */
+static bool lowest_front(struct tb_merge *m, struct tb_sink *sink, uint64_t *out)
+{
+    bool found = false;
+
+    for (struct tb_ring *r = m->rings; r; r = r->next)
+        if (find_front(m, sink, r) && (!found || r->front < *out)) {
+            *out = r->front;
+            found = true;
+        }
+    return found;
+}
+
+static uint32_t ring_count(const struct tb_merge *m)
+{
+    uint32_t n = 0;
+
+    for (const struct tb_ring *r = m->rings; r; r = r->next)
+        n++;
+    return n;
+}
+
+void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
+{
+    uint64_t lowest = 0, gap = 0;
+
+    do {
+        while (tb_merge_run(m, sink, UINT32_MAX, 0))
+            ;
+        if (!lowest_front(m, sink, &lowest))
+            break;
+        gap += lowest > m->seq ? lowest - m->seq : 0;
+        m->seq = lowest;
+    } while (true);
+    /* Each thread may have been killed between drawing a number and writing its event: that is no
+     * loss. */
+    if (gap > ring_count(m) + 64)
+        tb_emit_lost(m, sink, gap, "number that no ring had");
+    tb_merge_stops(m, sink);
+    m->finished = true;
+    tb_emit_leftover(m, sink);
+}
+
+bool tb_merge_has_work(struct tb_merge *m)
+{
+    for (struct tb_ring *r = m->rings; r; r = r->next)
+        if (tb_ring_pending(r))
+            return true;
+    return false;
+}

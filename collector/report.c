@@ -1,0 +1,81 @@
+/* What the user sees on stderr: a line while it runs, a paragraph at the end. */
+#include "collector/collector_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void size_text(uint64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double x = (double)bytes;
+    size_t i = 0;
+
+    while (x >= 1024 && i + 1 < TB_ARRAY_LEN(units)) {
+        x /= 1024;
+        i++;
+    }
+    (void)snprintf(out, size, i ? "%.1f %s" : "%.0f %s", x, units[i]);
+}
+
+void tb_report_progress(const struct tb_drain_counts *c, double wall_s, double cpu_s)
+{
+    char line[200], bytes[32];
+    int n;
+
+    if (!c) {
+        n = snprintf(line, sizeof(line), "\r\033[K");
+    } else {
+        size_text(c->bytes, bytes, sizeof(bytes));
+        n = snprintf(line, sizeof(line),
+                     "\r\033[Ktwinbit: %" PRIu64 " events, %.0f/s, step %" PRIu64
+                     ", trace %s, collector %.0f %% of a core%s",
+                     c->events, wall_s > 0 ? (double)c->events / wall_s : 0, c->steps, bytes,
+                     wall_s > 0 ? 100 * cpu_s / wall_s : 0, c->lost ? ", LOSING EVENTS" : "");
+    }
+    (void)!write(STDERR_FILENO, line, (size_t)n);
+}
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void what_was_recorded(const struct tb_collector_result *r)
+{
+    char lost[64] = "nothing lost";
+
+    if (r->lost)
+        (void)snprintf(lost, sizeof(lost), "%" PRIu64 " lost (diff will say unknown)", r->lost);
+    if (r->processes == 0) {
+        tb_log("nothing was recorded: no process of the job attached (none loaded libtorch, or see "
+               "above)");
+        return;
+    }
+    tb_log("%" PRIu64 " event%s, %" PRIu64 " step%s, %u process%s; coverage: %" PRIu64 " row%s; %s",
+           r->events, plural(r->events), r->steps, plural(r->steps), r->processes,
+           r->processes == 1 ? "" : "es", r->coverage, plural(r->coverage), lost);
+}
+
+void tb_report_end(const struct tb_collector_result *r, char *const *log, uint32_t log_count)
+{
+    char bytes[32];
+
+    for (uint32_t i = 0; i < log_count; i++)
+        if (log[i])
+            tb_log("%s", log[i]);
+    if (r->not_covered)
+        tb_log("%u process%s not covered: 'twinbit show --coverage' names %s", r->not_covered,
+               r->not_covered == 1 ? "" : "es", r->not_covered == 1 ? "it" : "them");
+    what_was_recorded(r);
+    size_text(r->bytes, bytes, sizeof(bytes));
+    tb_log("cost: %.1f s in all, %.2f s of CPU for the collector, trace %s", r->wall_s,
+           r->collector_cpu_s, bytes);
+    if (r->processes)
+        tb_log("trace: '%s'; next: twinbit show '%s', or record again and twinbit diff", r->trace,
+               r->trace);
+    else
+        tb_log("trace: '%s'", r->trace);
+}

@@ -1,0 +1,376 @@
+#include "collector/collector_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fingerprint/fingerprint.h"
+
+#define COMPILE_MS 600000u
+#define ASK_MS 10000u
+#define MAX_ARGS 40
+
+struct tap {
+    const char *libdir;
+    char lib[PATH_MAX];   /* folder of libtorch_cpu.so */
+    char torch[PATH_MAX]; /* the one above it: include/ lies there */
+    char libtorch[PATH_MAX];
+    char cxx[256], cxx_version[256];
+    int major, minor;
+    struct tb_elf_facts facts;
+    bool cxx11_abi;
+    char cache[PATH_MAX - 300], key[200];
+    struct tb_tap_control *control;
+};
+
+/* ---------------------------------------------------------------- what it is built against */
+
+static void cut_name(char *path)
+{
+    char *slash = strrchr(path, '/');
+
+    if (slash)
+        *slash = 0;
+}
+
+static bool version_from(struct tap *t, const char *header)
+{
+    char path[PATH_MAX], line[256];
+
+    t->major = t->minor = -1;
+    (void)snprintf(path, sizeof(path), "%.3900s/include/%s", t->torch, header);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    while (fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "#define TORCH_VERSION_MAJOR %d", &t->major) != 1)
+            (void)sscanf(line, "#define TORCH_VERSION_MINOR %d", &t->minor);
+    }
+    (void)fclose(f);
+    return t->major >= 0 && t->minor >= 0;
+}
+
+static enum tb_status find_torch(struct tap *t, const char *libtorch, struct tb_error *err)
+{
+    char c10[PATH_MAX];
+    struct tb_elf_facts facts;
+
+    if (!realpath(libtorch, t->libtorch))
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot find '%s'", libtorch);
+    (void)snprintf(t->lib, sizeof(t->lib), "%s", t->libtorch);
+    cut_name(t->lib);
+    (void)snprintf(t->torch, sizeof(t->torch), "%s", t->lib);
+    cut_name(t->torch);
+    if (!version_from(t, "torch/headeronly/version.h") && !version_from(t, "torch/version.h"))
+        return tb_fail(err, TB_ERR_UNSUPPORTED,
+                       "no torch headers in '%s/include': reinstall torch with its headers",
+                       t->torch);
+    enum tb_status st = tb_elf_read(t->libtorch, &t->facts, err);
+    if (st != TB_OK)
+        return st;
+    (void)snprintf(c10, sizeof(c10), "%.4000s/libc10.so", t->lib);
+    t->cxx11_abi = tb_elf_read(c10, &facts, NULL) == TB_OK ? facts.cxx11_abi : t->facts.cxx11_abi;
+    return TB_OK;
+}
+
+static bool ask_compiler(struct tap *t, const char *cxx)
+{
+    char *const argv[] = {(char *)(uintptr_t)cxx, "--version", NULL};
+    int status;
+    size_t n;
+    char *text = tb_command_output(argv, ASK_MS, 4096, &status, &n);
+
+    if (text && status == 0 && n) {
+        text[strcspn(text, "\n")] = 0;
+        (void)snprintf(t->cxx, sizeof(t->cxx), "%s", cxx);
+        (void)snprintf(t->cxx_version, sizeof(t->cxx_version), "%s", text);
+    }
+    free(text);
+    return t->cxx[0] != 0;
+}
+
+static enum tb_status find_compiler(struct tap *t, struct tb_error *err)
+{
+    static const char *const known[] = {"g++", "clang++", "c++"};
+    const char *cxx = getenv("CXX");
+
+    if (cxx && cxx[0] && ask_compiler(t, cxx))
+        return TB_OK;
+    for (size_t i = 0; i < TB_ARRAY_LEN(known); i++)
+        if (ask_compiler(t, known[i]))
+            return TB_OK;
+    return tb_fail(err, TB_ERR_UNSUPPORTED,
+                   "no C++ compiler for the torch tap: install one with: apt-get install g++");
+}
+
+/* ---------------------------------------------------------------- cache and key */
+
+static enum tb_status make_cache(struct tap *t, struct tb_error *err)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    struct stat st;
+
+    if (cache && cache[0] == '/') {
+        (void)mkdir(cache, 0700);
+        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/twinbit", cache);
+    } else if (home && home[0] == '/') {
+        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/.cache", home);
+        (void)mkdir(t->cache, 0700);
+        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/.cache/twinbit", home);
+    } else {
+        (void)snprintf(t->cache, sizeof(t->cache), "/tmp/twinbit-%u", (unsigned)getuid());
+    }
+    if (mkdir(t->cache, 0700) != 0 && errno != EEXIST)
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot make '%s'", t->cache);
+    if (lstat(t->cache, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return tb_fail(err, TB_ERR_IO, "'%s' is not a folder of this user", t->cache);
+    if ((st.st_mode & 077) && chmod(t->cache, 0700) != 0) /* code is loaded from it */
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot close '%s' to others", t->cache);
+    return TB_OK;
+}
+
+static void hash_file(struct tb_fp_stream *s, const char *path)
+{
+    char buf[16384];
+    ssize_t n;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    while (fd >= 0 && (n = read(fd, buf, sizeof(buf))) > 0)
+        tb_fp_stream_update(s, buf, (size_t)n);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+static int not_hidden(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+/* Names and contents of all files below @folder, in the order of their names. */
+static void hash_folder(struct tb_fp_stream *s, const char *folder)
+{
+    struct dirent **list = NULL;
+    struct stat st;
+    char path[PATH_MAX];
+    int n = scandir(folder, &list, not_hidden, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(path, sizeof(path), "%.3800s/%.250s", folder, list[i]->d_name);
+        tb_fp_stream_update(s, list[i]->d_name, strlen(list[i]->d_name) + 1);
+        if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+            hash_folder(s, path);
+        else
+            hash_file(s, path);
+        free(list[i]);
+    }
+    free(list);
+}
+
+static void make_key(struct tap *t)
+{
+    struct tb_fp_stream sources, rest;
+    char path[PATH_MAX], id[80];
+    struct stat st = {0};
+
+    tb_fp_stream_init(&sources, 0);
+    (void)snprintf(path, sizeof(path), "%.3900s/torch", t->libdir);
+    hash_folder(&sources, path);
+    (void)snprintf(path, sizeof(path), "%.3900s/include", t->libdir);
+    hash_folder(&sources, path);
+    tb_fp_stream_init(&rest, 0);
+    tb_fp_stream_update(&rest, t->cxx, strlen(t->cxx) + 1);
+    tb_fp_stream_update(&rest, t->cxx_version, strlen(t->cxx_version) + 1);
+    (void)stat(t->libtorch, &st);
+    (void)snprintf(id, sizeof(id), "%s", t->facts.build_id);
+    if (!id[0]) {
+        tb_fp_stream_update(&rest, t->libtorch, strlen(t->libtorch) + 1);
+        (void)snprintf(id, sizeof(id), "%llx-%llx%09lx", (unsigned long long)st.st_size,
+                       (unsigned long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+    }
+    (void)snprintf(t->key, sizeof(t->key), "tap-%.64s-%016llx-%016llx", id,
+                   (unsigned long long)tb_fp_stream_final(&rest).a,
+                   (unsigned long long)tb_fp_stream_final(&sources).a);
+}
+
+static void cache_path(const struct tap *t, const char *suffix, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s/%s%s", t->cache, t->key, suffix);
+}
+
+/* ---------------------------------------------------------------- compiling */
+
+struct args {
+    char text[MAX_ARGS][PATH_MAX + 64];
+    char *argv[MAX_ARGS + 1];
+    size_t n;
+};
+
+static TB_PRINTF(2, 3) void arg(struct args *a, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (a->n == MAX_ARGS)
+        return;
+    va_start(ap, fmt);
+    (void)vsnprintf(a->text[a->n], sizeof(a->text[0]), fmt, ap);
+    va_end(ap);
+    a->argv[a->n] = a->text[a->n];
+    a->n++;
+}
+
+/* As torch's own headers want it: without NDEBUG at::RecordFunction has another layout. */
+static int compile(const struct tap *t, const char *std, const char *to, int log)
+{
+    struct args *a = calloc(1, sizeof(*a));
+    int status = -1;
+
+    if (!a)
+        return -1;
+    arg(a, "%s", t->cxx);
+    arg(a, "-std=%s", std);
+    for (const char *const *f = (const char *const[]){"-O2", "-DNDEBUG", "-fPIC", "-shared", "-w",
+                                                      "-fvisibility=hidden", NULL};
+         *f; f++)
+        arg(a, "%s", *f);
+    arg(a, "-D_GLIBCXX_USE_CXX11_ABI=%d", t->cxx11_abi);
+    arg(a, "-I%s/include", t->libdir);
+    arg(a, "-isystem");
+    arg(a, "%s/include", t->torch);
+    arg(a, "-isystem");
+    arg(a, "%s/include/torch/csrc/api/include", t->torch);
+    arg(a, "%s/torch/tap.cc", t->libdir);
+    arg(a, "-o");
+    arg(a, "%s", to);
+    arg(a, "-Wl,--as-needed,--allow-shlib-undefined");
+    arg(a, "%s", t->libtorch);
+    arg(a, "-L%s", t->lib);
+    arg(a, "-l:libc10.so");
+    status = tb_command_run(a->argv, log, COMPILE_MS, t->control);
+    free(a);
+    return status;
+}
+
+/* The first line of the log that says "error". */
+static enum tb_status compile_failed(const char *log, struct tb_error *err)
+{
+    char line[400], first[400] = "the compiler failed";
+    FILE *f = fopen(log, "re");
+
+    while (f && fgets(line, sizeof(line), f))
+        if (strstr(line, "error")) {
+            line[strcspn(line, "\n")] = 0;
+            memcpy(first, line, sizeof(first));
+            break;
+        }
+    if (f)
+        (void)fclose(f);
+    return tb_fail(err, TB_ERR_UNSUPPORTED,
+                   "cannot build the torch tap: %.300s (all of it: %.150s)", first, log);
+}
+
+static enum tb_status build(const struct tap *t, const char *to, struct tb_error *err)
+{
+    bool newer = t->major > 2 || (t->major == 2 && t->minor >= 10);
+    const char *const stds[] = {newer ? "c++20" : "c++17", newer ? "c++17" : "c++20"};
+    char log[PATH_MAX], tmp[PATH_MAX], suffix[40];
+    int status = -1;
+
+    cache_path(t, ".log", log, sizeof(log));
+    (void)snprintf(suffix, sizeof(suffix), ".%d.tmp", (int)getpid());
+    cache_path(t, suffix, tmp, sizeof(tmp));
+    for (size_t i = 0; i < TB_ARRAY_LEN(stds) && status != 0; i++) {
+        /* The first attempt's words are the ones worth keeping. */
+        int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC | (i ? O_APPEND : O_TRUNC), 0600);
+        if (fd < 0)
+            return tb_fail_sys(err, TB_ERR_IO, errno, "cannot write '%s'", log);
+        status = compile(t, stds[i], tmp, fd);
+        (void)close(fd);
+        if (t->control && __atomic_load_n(&t->control->cancel, __ATOMIC_ACQUIRE))
+            break;
+    }
+    if (status == 0 && rename(tmp, to) == 0) {
+        (void)unlink(log);
+        return TB_OK;
+    }
+    (void)unlink(tmp);
+    return compile_failed(log, err);
+}
+
+/* Another twinbit may be building the same one: wait for it. */
+static int take_lock(const struct tap *t)
+{
+    char path[PATH_MAX];
+
+    cache_path(t, ".lock", path, sizeof(path));
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break; /* a file system without locks: build twice, rename is atomic */
+        if (t->control && __atomic_load_n(&t->control->cancel, __ATOMIC_ACQUIRE))
+            break;
+        (void)poll(NULL, 0, 20);
+    }
+    return fd;
+}
+
+static enum tb_status find_or_build(struct tap *t, const char *libtorch, char *path, size_t size,
+                                    struct tb_error *err)
+{
+    char so[PATH_MAX];
+    enum tb_status st = find_torch(t, libtorch, err);
+
+    if (st == TB_OK)
+        st = find_compiler(t, err);
+    if (st == TB_OK)
+        st = make_cache(t, err);
+    if (st != TB_OK)
+        return st;
+    make_key(t);
+    cache_path(t, ".so", so, sizeof(so));
+    int lock = access(so, R_OK) == 0 ? -1 : take_lock(t);
+    if (access(so, R_OK) != 0)
+        st = build(t, so, err);
+    if (lock >= 0)
+        (void)close(lock);
+    if (st == TB_OK && strlen(so) >= size)
+        return tb_fail(err, TB_ERR_LIMIT, "the path of the cache is too long: '%.200s'", t->cache);
+    if (st == TB_OK)
+        (void)snprintf(path, size, "%s", so);
+    return st;
+}
+
+enum tb_status tb_tap_build_controlled(const char *libdir, const char *libtorch, char *path,
+                                       size_t size, struct tb_tap_control *control,
+                                       struct tb_error *err)
+{
+    const char *given = getenv("TWINBIT_TAP"); /* built beforehand, by who packages it */
+    struct tap *t = calloc(1, sizeof(*t));
+    enum tb_status st;
+
+    if (!t)
+        return tb_fail(err, TB_ERR_NOMEM, "no memory to build the torch tap");
+    t->libdir = libdir;
+    t->control = control;
+    if (given && given[0] == '/' && strlen(given) < size) {
+        (void)snprintf(path, size, "%s", given);
+        st = TB_OK;
+    } else {
+        st = find_or_build(t, libtorch, path, size, err);
+    }
+    free(t);
+    return st;
+}
+
+enum tb_status tb_tap_build(const char *libdir, const char *libtorch, char *path, size_t size,
+                            struct tb_error *err)
+{
+    return tb_tap_build_controlled(libdir, libtorch, path, size, NULL, err);
+}

@@ -1,0 +1,194 @@
+/*
+ * Descendants that use libtorch or libcuda and never attached: their environment was cut, they are
+ * statically linked, or the library did not find its moment. They are seen by looking, not told.
+ */
+#include "collector/collector_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_SEEN 65536u
+
+struct seen {
+    pid_t pid, ppid; /* ppid: when it was first seen */
+    uint64_t start;
+    unsigned age;        /* polls it was seen in */
+    unsigned maps;       /* of the last look that found a library of interest */
+    bool alive, no_hook; /* no_hook: torch or cuda without libtwinbit */
+    uint8_t auxv[512];
+    size_t auxv_len;
+    char argv[256];
+};
+
+struct tb_watch {
+    struct seen **seen;
+    size_t count, size;
+    pid_t self, job;
+    const int *helper; /* a child of twinbit's own, reaped by who started it */
+};
+
+struct tb_watch *tb_watch_new(const int *helper)
+{
+    struct tb_watch *w = calloc(1, sizeof(*w));
+
+    if (w) {
+        w->self = getpid();
+        w->helper = helper;
+    }
+    return w;
+}
+
+void tb_watch_free(struct tb_watch *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->count; i++)
+        free(w->seen[i]);
+    free(w->seen);
+    free(w);
+}
+
+static struct seen *find(const struct tb_watch *w, pid_t pid, uint64_t start)
+{
+    for (size_t i = w->count; i-- > 0;)
+        if (w->seen[i]->pid == pid && (!start || w->seen[i]->start == start))
+            return w->seen[i];
+    return NULL;
+}
+
+static struct seen *add(struct tb_watch *w, pid_t pid, const struct tb_proc_stat *st)
+{
+    if (w->count == w->size) {
+        size_t size = w->size ? w->size * 2 : 64;
+        struct seen **p = size <= MAX_SEEN ? realloc(w->seen, size * sizeof(struct seen *)) : NULL;
+        if (!p)
+            return NULL;
+        w->seen = p;
+        w->size = size;
+    }
+    struct seen *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->pid = pid;
+    s->ppid = st->ppid;
+    s->start = st->start;
+    w->seen[w->count++] = s;
+    return s;
+}
+
+/* Looking costs the process a moment's lock: often while it is young, then seldom. */
+static bool due(unsigned age)
+{
+    return age <= 8 || (age <= 40 && age % 4 == 0) || age % 20 == 0;
+}
+
+static void look_at(struct seen *s)
+{
+    char text[4096];
+    unsigned maps = tb_proc_maps(s->pid);
+
+    if (!(maps & (TB_MAPS_TORCH | TB_MAPS_CUDA)))
+        return;
+    s->maps = maps;
+    s->no_hook = s->no_hook || !(maps & TB_MAPS_TWINBIT);
+    ssize_t n = tb_proc_read(s->pid, "auxv", (char *)s->auxv, sizeof(s->auxv));
+    s->auxv_len = n > 0 ? (size_t)n : 0;
+    n = tb_proc_read(s->pid, "cmdline", text, sizeof(text));
+    if (n > 0)
+        tb_argv_join(text, (size_t)n, s->argv, sizeof(s->argv));
+}
+
+/* Orphans become our children (we are their subreaper): take their status, as init would. */
+static void reap(const struct tb_watch *w, pid_t pid, const struct tb_proc_stat *st)
+{
+    if (st->state == 'Z' && st->ppid == w->self && pid != w->job &&
+        pid != __atomic_load_n(w->helper, __ATOMIC_ACQUIRE))
+        (void)waitpid(pid, NULL, WNOHANG);
+}
+
+static void visit(void *arg, pid_t pid)
+{
+    struct tb_watch *w = arg;
+    struct tb_proc_stat st;
+
+    if (pid == w->self || pid == __atomic_load_n(w->helper, __ATOMIC_ACQUIRE) ||
+        !tb_proc_stat(pid, &st))
+        return;
+    struct seen *s = find(w, pid, st.start);
+    if (s && s->alive)
+        return; /* this poll's: a child moved while we walked */
+    if (!s)
+        s = add(w, pid, &st);
+    if (s) {
+        s->alive = true;
+        s->age++;
+        if (due(s->age))
+            look_at(s);
+    }
+    reap(w, pid, &st);
+    tb_proc_children(pid, visit, w);
+}
+
+/* Those that ended and were of no interest are forgotten. */
+static void forget_dead(struct tb_watch *w)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->seen[i]->alive || w->seen[i]->maps)
+            w->seen[kept++] = w->seen[i];
+        else
+            free(w->seen[i]);
+    }
+    w->count = kept;
+}
+
+void tb_watch_poll(struct tb_watch *w, pid_t job)
+{
+    w->job = job;
+    for (size_t i = 0; i < w->count; i++)
+        w->seen[i]->alive = false;
+    tb_proc_children(w->self, visit, w);
+    forget_dead(w);
+}
+
+pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid)
+{
+    const struct seen *s = find(w, pid, 0);
+
+    return s ? s->ppid : 0;
+}
+
+static bool same_image(const struct seen *s, const struct tb_col_process *p)
+{
+    return s->auxv_len && s->auxv_len == p->auxv_len && memcmp(s->auxv, p->auxv, s->auxv_len) == 0;
+}
+
+/* It attached, or it is a fork of one that did and had no event: then there is nothing to cover. */
+static bool covered(const struct seen *s, const struct tb_col_process *processes)
+{
+    for (const struct tb_col_process *p = processes; p; p = p->next)
+        if (same_image(s, p))
+            return true;
+    return false;
+}
+
+uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *processes,
+                         void (*fn)(void *arg, const char *argv, const char *why), void *arg)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < w->count; i++) {
+        const struct seen *s = w->seen[i];
+        if (!s->maps || (!s->no_hook && covered(s, processes)))
+            continue;
+        count++;
+        fn(arg, s->argv,
+           s->no_hook ? "libtwinbit is not in it (its environment was cut, or it is set-user-id)"
+                      : "libtwinbit is in it, but it never attached");
+    }
+    return count;
+}
