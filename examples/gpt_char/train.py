@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import time
 
 import torch
@@ -38,7 +39,7 @@ def parse():
     p.add_argument("--place", metavar="FILE", default="place.json",
                    help="JSON: where a planted flip strikes (default: place.json if there is one)")
     p.add_argument("--truth", metavar="FILE", help="write down what was planted")
-    p.add_argument("--times", metavar="FILE", help="write the seconds that each step took, as JSON")
+    p.add_argument("--times", metavar="FILE", help="write what each step took and the peak of memory, JSON")
     return p.parse_args()
 
 
@@ -103,7 +104,8 @@ def main():
         cause.write(args.truth, args.plant, args.seed)
     if args.times:
         with open(args.times, "w", encoding="utf-8") as f:
-            json.dump(times, f)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            json.dump({"steps": times, "peak_kib": peak}, f)
 
 
 if __name__ == "__main__":
