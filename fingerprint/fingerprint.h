@@ -2,8 +2,8 @@
  * fingerprint - the 128-bit fingerprint of tensor bytes, on the host; FORMAT.md defines the value.
  *
  * Start at tb_fp_host(). A fingerprint is the sum of one contribution a 4 KiB leaf, so parts can be
- * added, leaves replaced, and the work split over threads in any way. No state, no allocation in any
- * function here; link libc only (the injected library does).
+ * added, leaves replaced, and the work split over threads in any way. No state, no allocation in
+ * any function here; link libc only (the injected library does).
  */
 #ifndef TB_FINGERPRINT_FINGERPRINT_H
 #define TB_FINGERPRINT_FINGERPRINT_H
@@ -14,17 +14,17 @@
 
 #include "common/common.h"
 
-#define TB_FP_LEAF 4096u     /* bytes a leaf */
-#define TB_FP_MAP_MAX 16u    /* parts of a coarse map, at most */
-#define TB_FP_MAX_DIMS 64    /* torch's own limit */
+#define TB_FP_LEAF 4096u  /* bytes a leaf */
+#define TB_FP_MAP_MAX 16u /* parts of a coarse map, at most */
+#define TB_FP_MAX_DIMS 64 /* torch's own limit */
 
 /* What a stored fingerprint is a fingerprint of. Values are stored in traces: never reuse one. */
 enum tb_fp_kind {
     TB_FP_NONE = 0,     /* no fingerprint */
     TB_FP_BYTES = 1,    /* version 1 over the bytes as they lie in memory (contiguous, row-major) */
     TB_FP_ROWMAJOR = 2, /* version 1 over the elements of a strided view in row-major order */
-    TB_FP_SCALAR = 3,   /* not a hash: a scalar's 16 bytes (value as f64 or i64 first, zeros after) */
-    TB_FP_STATE = 4,    /* version 1 over a canonical encoding of a state (RNG) */
+    TB_FP_SCALAR = 3, /* not a hash: a scalar's 16 bytes (value as f64 or i64 first, zeros after) */
+    TB_FP_STATE = 4,  /* version 1 over a canonical encoding of a state (RNG) */
 };
 
 /** struct tb_fp - a fingerprint or a body; stored as 16 bytes, a then b, little-endian */
@@ -39,17 +39,19 @@ struct tb_fp_leaf {
     uint64_t hi;
 };
 
-/** struct tb_fp_layout - a strided view: element (i0,i1,..) lies at base + sum(i*stride)*elem bytes */
+/** struct tb_fp_layout - strided view: element (i0,i1,..) begins at base + elem * sum(i * stride)
+ */
 struct tb_fp_layout {
-    uint32_t elem; /* bytes an element, 1..16 */
-    int32_t ndim;  /* 0..TB_FP_MAX_DIMS; 0 is one element */
+    uint32_t elem;          /* bytes an element, 1..16 */
+    int32_t ndim;           /* 0..TB_FP_MAX_DIMS; 0 is one element */
     const int64_t *sizes;   /* @ndim, >= 0 */
     const int64_t *strides; /* @ndim, in elements, any sign */
 };
 
 /**
  * struct tb_fp_pool - somebody's thread pool, lent for one call
- * @run:     call @body(@arg, begin, end) over disjoint ranges that cover [0, n), return when all are done
+ * @run:     call @body(@arg, begin, end) over disjoint ranges that cover [0, n), return when all
+ *           are done
  * @threads: how many it has; 0 or 1: @run is never called
  * @min:     below this many bytes the calling thread works alone
  */
@@ -62,10 +64,12 @@ struct tb_fp_pool {
 
 /**
  * tb_fp_init - choose the widest XXH3 this machine and its libxxhash offer (libxxhash is dlopened)
- * Calling it is optional (the value never depends on it, only the speed). Threads: one, before others.
+ *
+ * Calling it is optional (the value never depends on it, only the speed). Whole leaves go through
+ * an AVX2 kernel of our own where the CPU has it. Threads: one, before others. Keeps errno.
  */
 void tb_fp_init(void);
-/** tb_fp_impl - "libxxhash-dispatch 0.8.1", "builtin sse2", ...; static */
+/** tb_fp_impl - "avx2, libxxhash-dispatch 0.8.1", "builtin", ...; static */
 const char *tb_fp_impl(void);
 
 /** tb_fp_leaf_hash - XXH3-128, seed 0, of @n bytes, 0 <= n <= TB_FP_LEAF */
@@ -99,7 +103,8 @@ struct tb_fp tb_fp_load(const uint8_t in[16]);
 struct tb_fp tb_fp_body(const void *src, size_t n, uint64_t base);
 struct tb_fp tb_fp_host(const void *src, size_t n, uint64_t base);
 /** tb_fp_host_pool - tb_fp_host() with a lent thread pool; @pool may be NULL */
-struct tb_fp tb_fp_host_pool(const void *src, size_t n, uint64_t base, const struct tb_fp_pool *pool);
+struct tb_fp tb_fp_host_pool(const void *src, size_t n, uint64_t base,
+                             const struct tb_fp_pool *pool);
 
 /** tb_fp_leaf_count - leaves of n bytes: 0 for 0, else ceil(n / TB_FP_LEAF) */
 static inline size_t tb_fp_leaf_count(size_t n)
@@ -115,7 +120,8 @@ struct tb_fp tb_fp_update(struct tb_fp fp, uint64_t index, struct tb_fp_leaf bef
                           struct tb_fp_leaf after);
 /**
  * tb_fp_map - coarse map: bodies over at most TB_FP_MAP_MAX equal runs of leaves (the last may be
- * shorter); their sum plus L(n) is the fingerprint. Returns how many were written to @out; 0 for n = 0.
+ * shorter); their sum plus L(n) is the fingerprint. Returns how many were written to @out; none
+ * for n = 0.
  */
 unsigned tb_fp_map(const void *src, size_t n, struct tb_fp out[TB_FP_MAP_MAX]);
 
@@ -132,7 +138,7 @@ void tb_fp_stream_update(struct tb_fp_stream *s, const void *src, size_t n);
 struct tb_fp tb_fp_stream_final(const struct tb_fp_stream *s);
 
 /**
- * tb_fp_layout_contiguous - true if row-major order is memory order (dimensions of size 1 do not count)
+ * tb_fp_layout_contiguous - true if row-major order is memory order (sizes of 1 do not count)
  * tb_fp_layout_bytes - bytes of all elements in row-major order; dimensions of stride 0 count once
  */
 bool tb_fp_layout_contiguous(const struct tb_fp_layout *l);
@@ -146,14 +152,30 @@ uint64_t tb_fp_layout_bytes(const struct tb_fp_layout *l);
 struct tb_fp tb_fp_strided(const void *base, const struct tb_fp_layout *l,
                            const struct tb_fp_pool *pool);
 
-/* Element types, by torch's names. Values are stored in traces: never reuse one. */
+/*
+ * Element types, by torch's names; complex ones are of f16, f32, f64; the f8 types are torch's
+ * float8_e4m3fn and float8_e5m2. Values are stored in traces: never reuse one.
+ */
 enum tb_dtype {
     TB_DT_UNKNOWN = 0,
-    TB_DT_U8 = 1, TB_DT_I8 = 2, TB_DT_I16 = 3, TB_DT_I32 = 4, TB_DT_I64 = 5,
-    TB_DT_F16 = 6, TB_DT_F32 = 7, TB_DT_F64 = 8, TB_DT_BF16 = 9, TB_DT_BOOL = 10,
-    TB_DT_C32 = 11, TB_DT_C64 = 12, TB_DT_C128 = 13, /* complex of f16, f32, f64 */
-    TB_DT_F8E4M3 = 14, TB_DT_F8E5M2 = 15, /* torch's float8_e4m3fn and float8_e5m2 */
-    TB_DT_U16 = 16, TB_DT_U32 = 17, TB_DT_U64 = 18,
+    TB_DT_U8 = 1,
+    TB_DT_I8 = 2,
+    TB_DT_I16 = 3,
+    TB_DT_I32 = 4,
+    TB_DT_I64 = 5,
+    TB_DT_F16 = 6,
+    TB_DT_F32 = 7,
+    TB_DT_F64 = 8,
+    TB_DT_BF16 = 9,
+    TB_DT_BOOL = 10,
+    TB_DT_C32 = 11,
+    TB_DT_C64 = 12,
+    TB_DT_C128 = 13,
+    TB_DT_F8E4M3 = 14,
+    TB_DT_F8E5M2 = 15,
+    TB_DT_U16 = 16,
+    TB_DT_U32 = 17,
+    TB_DT_U64 = 18,
     TB_DT_COUNT
 };
 /** tb_dtype_name - "f32", "bf16", ...: the short name in site texts; "?" if unknown */
