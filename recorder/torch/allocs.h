@@ -33,6 +33,7 @@ struct Extent {
     Geometry geo;
     tb_fp fp{};
     uint64_t seq = TB_REC_NO_SEQ; // of its writer; TB_REC_NO_SEQ: no recorded writer
+    uint64_t sure = 0;            // value of the event counter when the bytes were last as `fp` says
     const char *writer = "";      // operator's name, or how the bytes came to be
     bool check = true;            // false: changes behind us are explained
 };

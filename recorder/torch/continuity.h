@@ -14,6 +14,7 @@ constexpr size_t kMaxExtents = 256; // an allocation; beyond it the oldest are f
 struct Unseen { // an extent whose bytes changed behind us
     const char *writer;
     uint64_t seq;
+    uint64_t sure; // value of the event counter when they were last as expected
     int64_t lo, hi;
     tb_fp was, is;
 };
@@ -77,11 +78,10 @@ static void check_extent(const Alloc &al, Extent &e, std::vector<Unseen> &unseen
     if (!inside(al, e.geo))
         return;
     tb_fp now = hash_extent(al, e.geo);
-    if (tb_fp_equal(now, e.fp))
-        return;
-    if (e.check)
-        unseen.push_back(Unseen{e.writer, e.seq, e.geo.lo, e.geo.hi, e.fp, now});
+    if (!tb_fp_equal(now, e.fp) && e.check)
+        unseen.push_back(Unseen{e.writer, e.seq, e.sure, e.geo.lo, e.geo.hi, e.fp, now});
     e.fp = now;
+    e.sure = R->seq();
 }
 
 // before_access - check every extent that @g touches; true if some known extent does
@@ -125,14 +125,17 @@ static void after_write(Alloc &al, Geometry &&g, tb_fp fp, uint64_t seq, const c
             list.erase(list.begin() + (ptrdiff_t)i);
             continue;
         }
-        if (overlaps(e.geo, g) && inside(al, e.geo))
+        if (overlaps(e.geo, g) && inside(al, e.geo)) {
             e.fp = hash_extent(al, e.geo);
+            e.sure = seq;
+        }
         i++;
     }
     Extent e;
     e.geo = std::move(g);
     e.fp = fp;
     e.seq = seq;
+    e.sure = seq;
     e.writer = writer;
     add_extent(al, std::move(e), forgotten);
 }

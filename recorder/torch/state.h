@@ -79,6 +79,7 @@ struct Thread {
     uint32_t backward_depth = 0;
     uint32_t optimizer_depth = 0;
     int32_t suppressed = 0;
+    std::vector<const Ctx *> running; // operators that have started and not ended, outermost first
     std::vector<RangeItem> ranges;
     size_t range_depth = 0;
     std::vector<void *> free_ctx;

@@ -338,7 +338,13 @@ static void report_unseen(struct tb_rec_thread *rt, const std::vector<Unseen> &l
 {
     char detail[320];
 
+    const std::vector<const Ctx *> &running = thread_state()->running;
     for (const Unseen &u : list) {
+        // it was right when the outermost operator began: that operator's own kernel wrote it since
+        if (!running.empty() && u.sure >= running.front()->open) {
+            cover(rt, 0, "origin", "inside an operator", running.front()->op->name.c_str());
+            continue;
+        }
         snprintf(detail, sizeof(detail),
                  "allocation %llu bytes %lld..%lld: written by %s (event %lld), changed by nobody seen, "
                  "found by %s: %016llx%016llx became %016llx%016llx",
@@ -366,6 +372,7 @@ static void check_read(Alloc &al, Acc &a, const std::vector<int64_t> &arena, str
     Extent e;
     e.geo = std::move(g);
     e.fp = hash_extent(al, e.geo);
+    e.sure = R->seq();
     e.check = al.origin != Origin::external;
     if (al.origin == Origin::external) {
         e.writer = "memory shared with the host";
@@ -680,8 +687,10 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
     c->uncaught = std::uncaught_exceptions();
     c->open = R->seq();
     c->time_ns = now_ns();
-    if (op->cls == OpClass::empty)
+    if (op->cls == OpClass::empty) {
+        t->running.push_back(c.get());
         return c;
+    }
     read_arguments(c.get(), t, rt, fn);
     if (touches_pending(c->body)) {
         settle(t, rt, op->name.c_str());
@@ -697,6 +706,7 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
                 if (c->body->accs[i].mode == 'r')
                     take_snapshot(c.get(), rt, i);
     }
+    t->running.push_back(c.get());
     return c;
 }
 
@@ -1001,6 +1011,7 @@ static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)
         t->range_depth--;
         return;
     case CtxKind::op:
+        t->running.pop_back();
         break;
     }
     struct tb_rec_thread *rt = R->self();
