@@ -233,10 +233,10 @@ enum tb_status tb_trace_segments(struct tb_trace *t, uint32_t thread, struct tb_
                                  size_t *n, struct tb_error *err) TB_MUST_CHECK;
 /**
  * tb_cursor_open - events of one thread with first <= id <= last, in order
- * tb_cursor_open_process - events of one process (all threads), in seq order; 0: of all, in the
- * order of arrival Whole segments that were read have their digest recomputed: TB_ERR_CORRUPT
- * "trace corrupted at
- * ...".
+ * tb_cursor_open_process - events of one process (all threads), in seq order; process 0: all events
+ *
+ * No event is given out before the whole segment it is in was read and its digest recomputed; else
+ * TB_ERR_CORRUPT "trace corrupted at ...", and the cursor gives nothing more.
  */
 enum tb_status tb_cursor_open(struct tb_cursor **out, struct tb_trace *t, uint32_t thread,
                               uint64_t first, uint64_t last, struct tb_error *err) TB_MUST_CHECK;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE_SIZE 16384
+#define PAGE_SIZE 8192
 #define CHECKPOINT_BYTES (4u << 20)
 #define BALLAST_BYTES (8u << 20) /* a -wal of CHECKPOINT_BYTES and a batch, written back once */
 #define TEXT_(x) #x
