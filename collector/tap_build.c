@@ -236,8 +236,9 @@ static int compile(const struct tap *t, const char *std, const char *to, int log
         return -1;
     arg(a, "%s", t->cxx);
     arg(a, "-std=%s", std);
-    for (const char *const *f = (const char *const[]){"-O2", "-DNDEBUG", "-fPIC", "-shared", "-w",
-                                                      "-fvisibility=hidden", NULL};
+    for (const char *const *f =
+             (const char *const[]){"-O2", "-DNDEBUG", "-fPIC", "-shared", "-w",
+                                   "-fvisibility=hidden", "-fno-access-control", NULL};
          *f; f++)
         arg(a, "%s", *f);
     arg(a, "-D_GLIBCXX_USE_CXX11_ABI=%d", t->cxx11_abi);
