@@ -203,20 +203,43 @@ static enum tb_status open_database(struct tb_trace *t, const struct head *h, st
     return st;
 }
 
+/* A number in table meta, whose columns `name` and `value` stay in all versions. */
+static bool meta_number(struct tb_trace *t, const char *name, unsigned long long *out)
+{
+    sqlite3_stmt *st = NULL;
+    bool found = false;
+
+    if (sqlite3_prepare_v2(t->db, "SELECT value FROM meta WHERE name=?", -1, &st, NULL) ==
+            SQLITE_OK &&
+        sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW && sqlite3_column_text(st, 0)) {
+        *out = strtoull((const char *)sqlite3_column_text(st, 0), NULL, 10);
+        found = true;
+    }
+    (void)sqlite3_finalize(st);
+    return found;
+}
+
+/* Before anything else is read: a later writer may have laid out all other tables differently. */
 static enum tb_status judge_version(struct tb_trace *t, const struct head *h, struct tb_error *err)
 {
-    const char *min = tb_trace_meta(t, "minReader"), *features = tb_trace_meta(t, "features");
-    unsigned long long bits = features ? strtoull(features, NULL, 10) : 0;
+    unsigned long long oldest, features;
+    bool later = h->version > TB_STORE_VERSION;
 
-    if (!min || !features)
-        return tb_trace_damaged(t, err, "table meta");
-    if (strtoul(min, NULL, 10) > TB_STORE_VERSION)
+    if (!meta_number(t, "minReader", &oldest) || !meta_number(t, "features", &features)) {
+        if (later)
+            oldest = h->version;
+        else
+            return tb_trace_damaged(t, err, "table meta");
+        features = 0;
+    }
+    if (later && oldest > TB_STORE_VERSION)
         return tb_fail(err, TB_ERR_VERSION,
                        "'%s' is of format %u, this twinbit reads up to %d: use a newer one",
                        t->path, h->version, TB_STORE_VERSION);
-    if (bits & 0xffffffffu & ~(unsigned long long)TB_STORE_FEATURES)
+    if (later && (features & 0xffffffffu & ~(unsigned long long)TB_STORE_FEATURES))
         return tb_fail(err, TB_ERR_VERSION, "'%s' uses features %#llx that this twinbit lacks",
-                       t->path, bits & 0xffffffffu);
+                       t->path, features & 0xffffffffu);
     return TB_OK;
 }
 
@@ -257,9 +280,9 @@ enum tb_status tb_trace_open(struct tb_trace **out, const char *path, struct tb_
     }
     t->info.path = t->path;
     if ((rc = open_database(t, &h, err)) == TB_OK)
-        rc = tb_trace_load(t, err);
-    if (rc == TB_OK)
         rc = judge_version(t, &h, err);
+    if (rc == TB_OK)
+        rc = tb_trace_load(t, err);
     if (rc == TB_OK)
         rc = make_warning(t, &h, err);
     if (rc == TB_ERR_CORRUPT && h.wal && !h.wal_file)

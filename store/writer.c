@@ -230,6 +230,7 @@ static enum tb_status begin_file(struct tb_store *s, struct tb_error *err)
     if (rc == SQLITE_OK) {
         s->in_txn = true;
         (void)tb_writer_run(s, TB_SQL_META, "tt", "state", "incomplete");
+        (void)tb_writer_run(s, TB_SQL_META_SCHEMA, "");
         put_number(s, "minReader", TB_STORE_MIN_READER);
         put_number(s, "features", TB_STORE_FEATURES);
         put_number(s, "startMonotonicNs", s->base_ns);

@@ -22,6 +22,7 @@ enum tb_writer_stmt {
     TB_SQL_EVENTS,
     TB_SQL_ACCESSES,
     TB_SQL_META,
+    TB_SQL_META_SCHEMA,
     TB_SQL_TEXT,
     TB_SQL_TEXT_DELETE,
     TB_SQL_STRING,

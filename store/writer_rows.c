@@ -11,6 +11,10 @@ static const char *const sql[TB_SQL_COUNT] = {
     [TB_SQL_EVENTS] = "INSERT INTO events SELECT * FROM batchEvents",
     [TB_SQL_ACCESSES] = "INSERT INTO accesses SELECT * FROM batchAccesses",
     [TB_SQL_META] = "INSERT OR REPLACE INTO meta VALUES(?1,?2,tb_check(?1,?2))",
+    [TB_SQL_META_SCHEMA] =
+        "INSERT INTO meta SELECT 'schemaCheck', v, tb_check('schemaCheck', v) FROM"
+        " (SELECT CAST(tb_check(group_concat(sql)) AS TEXT) AS v FROM"
+        " (SELECT sql FROM sqlite_schema WHERE sql NOT NULL ORDER BY name))",
     [TB_SQL_TEXT] = "INSERT INTO texts VALUES(NULL,?1,?2,?3,?4,tb_check(?1,?2,?3))",
     [TB_SQL_TEXT_DELETE] = "DELETE FROM texts WHERE name=?1",
     [TB_SQL_STRING] = "INSERT INTO StringIds VALUES(?1,?2,tb_check(?1,?2))",
