@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,12 +26,31 @@ uint64_t tb_writer_clock(void)
 
 /* ---------------------------------------------------------------- failure */
 
-static bool no_room(sqlite3 *db, int rc)
+static uint64_t file_size(const char *path, const char *suffix)
 {
-    int sys = sqlite3_system_errno(db);
+    char *file = tb_place_join(path, suffix);
+    struct stat st;
+    uint64_t size = file && stat(file, &st) == 0 ? (uint64_t)st.st_size : 0;
 
-    return (rc & 0xff) == SQLITE_FULL ||
-           ((rc & 0xff) == SQLITE_IOERR && (sys == ENOSPC || sys == EDQUOT || sys == EFBIG));
+    free(file);
+    return size;
+}
+
+/* Why there is no room for more, or NULL: something else failed. */
+static const char *no_room(const struct tb_store *s, int rc)
+{
+    int sys = sqlite3_system_errno(s->db);
+    uint64_t db = file_size(s->record, ""), wal = file_size(s->record, "-wal");
+    struct rlimit limit;
+
+    if ((rc & 0xff) == SQLITE_FULL || ((rc & 0xff) == SQLITE_IOERR && sys == ENOSPC))
+        return "the disk was full";
+    if ((rc & 0xff) == SQLITE_IOERR && sys == EDQUOT)
+        return "the disk quota was used up";
+    if ((rc & 0xff) == SQLITE_IOERR && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+        (db > wal ? db : wal) + PAGE_SIZE + 64 > limit.rlim_cur)
+        return "the file size limit (ulimit -f) was reached";
+    return NULL;
 }
 
 void tb_writer_broke(struct tb_store *s, int rc)
@@ -38,10 +58,10 @@ void tb_writer_broke(struct tb_store *s, int rc)
     if (s->failed)
         return;
     s->failed = true;
-    s->disk_full = s->disk_full || no_room(s->db, rc);
+    const char *room = no_room(s, rc);
+    s->disk_full = s->disk_full || room;
     if (!s->why[0])
-        (void)snprintf(s->why, sizeof(s->why), "%s",
-                       s->disk_full ? "the disk was full" : sqlite3_errstr(rc));
+        (void)snprintf(s->why, sizeof(s->why), "%s", room ? room : sqlite3_errstr(rc));
     for (size_t i = 0; i < TB_SQL_COUNT; i++)
         (void)sqlite3_reset(s->stmt[i]);
     if (!sqlite3_get_autocommit(s->db))
@@ -332,16 +352,6 @@ enum tb_status tb_store_create(struct tb_store **out, const char *path,
 
 /* ---------------------------------------------------------------- state, close */
 
-static uint64_t file_size(const char *path, const char *suffix)
-{
-    char *file = tb_place_join(path, suffix);
-    struct stat st;
-    uint64_t size = file && stat(file, &st) == 0 ? (uint64_t)st.st_size : 0;
-
-    free(file);
-    return size;
-}
-
 void tb_store_stats(struct tb_store *s, struct tb_store_stats *out)
 {
     s->stats.bytes = file_size(s->record, "") + file_size(s->record, "-wal");
@@ -358,6 +368,8 @@ static void write_footer(struct tb_store *s)
         if (s->ballast >= 0)
             (void)close(s->ballast);
         s->ballast = -1;
+        /* What was committed goes home first: the -wal gives its room back. */
+        (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
         s->failed = false;
         (void)tb_writer_run(s, TB_SQL_META, "tt", "stopped", s->why);
     }
