@@ -96,11 +96,11 @@ class _State:
         self.paths = {}  # id(module) -> (weakref, interned id)
         self.roots = []  # weakrefs
         self.names = {}  # id(parameter or buffer) -> (weakref, name)
-        self.depth = 0
         self.ids = {}
         self.manual_steps = False
         self.first_step = True
         self.compiled = False
+        self.rng_first = {}  # state of each global generator when it was first seen
         self.sources = set()
 
     def intern(self, text):
@@ -139,7 +139,13 @@ class _State:
 
 
 def _compiling():
-    return False
+    """torch.compiler.is_compiling, which is not there yet while torch is being imported."""
+    global _compiling
+    compiler = getattr(sys.modules.get("torch"), "compiler", None)
+    if compiler is None:
+        return False
+    _compiling = compiler.is_compiling
+    return _compiling()
 
 
 def _skip_frames(*functions):
@@ -154,12 +160,8 @@ def _skip_frames(*functions):
 
 def _after_module(mod):
     """Wrap Module._call_impl. Global forward hooks would do, but torch.compile warns of them and traces them."""
-    global _compiling
     import functools
 
-    import torch
-
-    _compiling = torch.compiler.is_compiling
     inner = mod.Module._call_impl
     push, pop = _lib.twinbit_module_push, _lib.twinbit_module_pop
     paths = _state.paths
@@ -257,17 +259,35 @@ def _send_state(optimizer):
     del keep
 
 
-def _send_rng():
+def _python_rng():
     random = sys.modules.get("random")
-    if random is not None:
-        version, words, gauss = random.getstate()
-        raw = array.array("I", words).tobytes() + repr((version, gauss)).encode()
-        _lib.twinbit_state_bytes(_state.intern("rng:python"), raw, len(raw))
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None and hasattr(numpy, "get_state"):
-        s = numpy.get_state(legacy=True)
-        raw = s[1].tobytes() + repr((s[0], int(s[2]), int(s[3]), float(s[4]))).encode()
-        _lib.twinbit_state_bytes(_state.intern("rng:numpy"), raw, len(raw))
+    if random is None or not hasattr(random, "getstate"):
+        return None
+    version, words, gauss = random.getstate()
+    return array.array("I", words).tobytes() + repr((version, gauss)).encode()
+
+
+def _numpy_rng(module=None):
+    module = module or sys.modules.get("numpy.random")
+    if module is None or not hasattr(module, "get_state"):
+        return None
+    s = module.get_state(legacy=True)
+    return s[1].tobytes() + repr((s[0], int(s[2]), int(s[3]), float(s[4]))).encode()
+
+
+def _after_numpy_random(module):
+    _state.rng_first["rng:numpy"] = _numpy_rng(module)
+
+
+def _send_rng():
+    """The global generators. One that the job neither seeded nor drew from since it was first seen started from
+    the system's entropy and had no effect: it is sent as untouched, so that it cannot differ."""
+    for name, raw in (("rng:python", _python_rng()), ("rng:numpy", _numpy_rng())):
+        if raw is None:
+            continue
+        if _state.rng_first.setdefault(name, raw) == raw:
+            raw = b"untouched"
+        _lib.twinbit_state_bytes(_state.intern(name), raw, len(raw))
 
 
 def _send_facts():
@@ -405,7 +425,14 @@ def install(tap_path):
     lib.twinbit_flags.restype = ctypes.c_uint32
     _lib = lib
     _state = _State()
-    wanted = {"torch.nn.modules.module": _after_module, "torch.optim.optimizer": _after_optim}
+    import random  # noqa: F401 - seeded from entropy at its first import, which torch does as well
+
+    _state.rng_first["rng:python"] = _python_rng()
+    wanted = {
+        "torch.nn.modules.module": _after_module,
+        "torch.optim.optimizer": _after_optim,
+        "numpy.random": _after_numpy_random,
+    }
     for name in list(wanted):
         module = sys.modules.get(name)
         if module is not None:

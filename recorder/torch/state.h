@@ -52,7 +52,7 @@ struct Body {
 struct Ctx : at::ObserverContext {
     CtxKind kind = CtxKind::op;
     bool partial = false;  // a tensor of it could not be looked into
-    bool indirect = false; // other operators do its work: no event of its own
+    bool silent = false;   // no event of its own: other operators do its work, or it only made views
     const OpInfo *op = nullptr;
     struct Thread *owner = nullptr;
     Body *body = nullptr;

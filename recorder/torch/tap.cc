@@ -315,7 +315,7 @@ static void add_tensor(Ctx *c, struct tb_rec_thread *rt, const c10::TensorImpl *
             c->args = hash_wrapped(c->args, t);
         return;
     case Look::indirect:
-        c->indirect = true;
+        c->silent = true;
         cover(rt, 0, "indirect", c->op ? c->op->name.c_str() : "state", why);
         return;
     case Look::opaque:
@@ -848,10 +848,11 @@ static void add_scalar(Body *b, const c10::IValue &v, uint16_t arg)
     b->accs.push_back(a);
 }
 
+// add_results - what the operator wrote; a result that is a view in disguise wrote nothing
 static void add_results(Ctx *c, struct tb_rec_thread *rt, const std::vector<c10::IValue> &outputs)
 {
     Body *b = c->body;
-    size_t reads = b->accs.size();
+    size_t reads = b->accs.size(), views = 0;
 
     for (const Written &w : b->written)
         if (auto impl = w.tensor.lock())
@@ -863,13 +864,16 @@ static void add_results(Ctx *c, struct tb_rec_thread *rt, const std::vector<c10:
             continue;
         if (v.isTensor()) {
             const c10::TensorImpl *impl = v.unsafeToTensorImpl();
-            if (v.toTensor().defined() && !is_view_of_argument(b, impl, reads))
+            if (is_view_of_argument(b, impl, reads))
+                views++;
+            else
                 add_tensor(c, rt, impl, 'w', arg, -1);
         } else if (v.isList() && !v.isIntList() && !v.isDoubleList() && !v.isBoolList()) {
             int32_t item = 0;
             for (const c10::IValue &e : v.toListRef()) {
-                if (e.isTensor() && e.toTensor().defined() &&
-                    !is_view_of_argument(b, e.unsafeToTensorImpl(), reads))
+                if (e.isTensor() && is_view_of_argument(b, e.unsafeToTensorImpl(), reads))
+                    views++;
+                else if (e.isTensor())
                     add_tensor(c, rt, e.unsafeToTensorImpl(), 'w', arg, item);
                 item++;
             }
@@ -877,6 +881,8 @@ static void add_results(Ctx *c, struct tb_rec_thread *rt, const std::vector<c10:
             add_scalar(b, v, arg);
         }
     }
+    if (views && b->accs.size() == reads)
+        c->silent = true;
 }
 
 static uint64_t extent_key(const Acc &a, const std::vector<int64_t> &arena)
@@ -979,7 +985,7 @@ static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::Record
                 if (b->accs[i].mode == 'w')
                     take_snapshot(c, rt, i);
     }
-    if (c->indirect)
+    if (c->silent)
         return;
     uint64_t seq = emit(c, t, rt, kind, flags);
     for (const Snap &s : b->snaps)
