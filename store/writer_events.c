@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define COMMIT_EVENTS 20000u
+#define COMMIT_ACCESSES 65536u /* about 2 MB of the -wal, as many events of the usual kind are */
 #define COMMIT_NS 200000000ull
 
 /* ---------------------------------------------------------------- segments */
@@ -108,7 +109,7 @@ static bool make_room(struct tb_store *s, uint32_t n)
 
     if (b->events == TB_BATCH_EVENTS || b->accesses + n > b->room) {
         bool timeout = tb_writer_clock() - s->committed_ns > COMMIT_NS;
-        if (s->in_batch >= COMMIT_EVENTS || timeout)
+        if (s->in_batch >= COMMIT_EVENTS || s->in_batch_accesses >= COMMIT_ACCESSES || timeout)
             tb_writer_commit(s);
         else
             (void)tb_writer_drain(s);
