@@ -17,7 +17,7 @@ struct head {
     bool wal, wal_file, journal_file, locked;
 };
 
-enum tb_status tb_trace_sql(const struct tb_trace *t, int rc, struct tb_error *err)
+enum tb_status tb_trace_sql(struct tb_trace *t, int rc, struct tb_error *err)
 {
     switch (rc & 0xff) {
     case SQLITE_OK:
@@ -25,13 +25,16 @@ enum tb_status tb_trace_sql(const struct tb_trace *t, int rc, struct tb_error *e
     case SQLITE_ROW:
         return TB_OK;
     case SQLITE_NOMEM:
+        t->starved = true;
         return tb_fail(err, TB_ERR_NOMEM, "cannot read '%s': no memory", t->path);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return tb_fail(err, TB_ERR_BUSY, "cannot read '%s': another process works on it", t->path);
     case SQLITE_IOERR:
-        if ((rc >> 8) == (SQLITE_IOERR_SHORT_READ >> 8))
+        if (rc == SQLITE_IOERR_SHORT_READ)
             break;
+        if (rc == SQLITE_IOERR_NOMEM)
+            return tb_trace_sql(t, SQLITE_NOMEM, err);
         /* fall through */
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
@@ -43,12 +46,15 @@ enum tb_status tb_trace_sql(const struct tb_trace *t, int rc, struct tb_error *e
                    t->db ? sqlite3_errmsg(t->db) : sqlite3_errstr(rc));
 }
 
-enum tb_status tb_trace_damaged(const struct tb_trace *t, struct tb_error *err, const char *fmt,
-                                ...)
+enum tb_status tb_trace_damaged(struct tb_trace *t, struct tb_error *err, const char *fmt, ...)
 {
     char where[256];
     va_list ap;
 
+    if (t->starved || (sqlite3_errcode(t->db) & 0xff) == SQLITE_NOMEM) {
+        t->starved = false;
+        return tb_fail(err, TB_ERR_NOMEM, "cannot read '%s': no memory", t->path);
+    }
     va_start(ap, fmt);
     (void)vsnprintf(where, sizeof(where), fmt, ap);
     va_end(ap);
@@ -203,44 +209,45 @@ static enum tb_status open_database(struct tb_trace *t, const struct head *h, st
     return st;
 }
 
-/* A number in table meta, whose columns `name` and `value` stay in all versions. */
-static bool meta_number(struct tb_trace *t, const char *name, unsigned long long *out)
+/* A number in table meta, whose columns `name` and `value` stay in all versions; TB_ERR_NOTFOUND.
+ */
+static enum tb_status meta_number(struct tb_trace *t, const char *name, unsigned long long *out,
+                                  struct tb_error *err)
 {
     sqlite3_stmt *st = NULL;
-    bool found = false;
+    int rc = sqlite3_prepare_v2(t->db, "SELECT value FROM meta WHERE name=?", -1, &st, NULL);
 
-    if (sqlite3_prepare_v2(t->db, "SELECT value FROM meta WHERE name=?", -1, &st, NULL) ==
-            SQLITE_OK &&
-        sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW && sqlite3_column_text(st, 0)) {
-        *out = strtoull((const char *)sqlite3_column_text(st, 0), NULL, 10);
-        found = true;
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(st, 0);
+        *out = text ? strtoull(text, NULL, 10) : 0;
+        rc = text ? rc : sqlite3_errcode(t->db);
     }
     (void)sqlite3_finalize(st);
-    return found;
+    return rc == SQLITE_DONE ? TB_ERR_NOTFOUND : tb_trace_sql(t, rc, err);
 }
 
 /* Before anything else is read: a later writer may have laid out all other tables differently. */
 static enum tb_status judge_version(struct tb_trace *t, const struct head *h, struct tb_error *err)
 {
-    unsigned long long oldest, features;
+    unsigned long long oldest = 0, features = 0;
     bool later = h->version > TB_STORE_VERSION;
+    enum tb_status rc = meta_number(t, "minReader", &oldest, err);
 
-    if (!meta_number(t, "minReader", &oldest) || !meta_number(t, "features", &features)) {
-        if (later)
-            oldest = h->version;
-        else
-            return tb_trace_damaged(t, err, "table meta");
-        features = 0;
-    }
-    if (later && oldest > TB_STORE_VERSION)
-        return tb_fail(err, TB_ERR_VERSION,
-                       "'%s' is of format %u, this twinbit reads up to %d: use a newer one",
-                       t->path, h->version, TB_STORE_VERSION);
-    if (later && (features & 0xffffffffu & ~(unsigned long long)TB_STORE_FEATURES))
-        return tb_fail(err, TB_ERR_VERSION, "'%s' uses features %#llx that this twinbit lacks",
-                       t->path, features & 0xffffffffu);
-    return TB_OK;
+    if (rc == TB_OK)
+        rc = meta_number(t, "features", &features, err);
+    if (rc == TB_ERR_NOTFOUND && !later)
+        rc = tb_trace_damaged(t, err, "table meta");
+    if (later && (rc == TB_ERR_NOTFOUND || (rc == TB_OK && oldest > TB_STORE_VERSION)))
+        rc = tb_fail(err, TB_ERR_VERSION,
+                     "'%s' is of format %u, this twinbit reads up to %d: use a newer one", t->path,
+                     h->version, TB_STORE_VERSION);
+    features &= 0xffffffffu & ~(unsigned long long)TB_STORE_FEATURES;
+    if (rc == TB_OK && later && features)
+        rc = tb_fail(err, TB_ERR_VERSION, "'%s' uses features %#llx that this twinbit lacks",
+                     t->path, features);
+    return rc;
 }
 
 static enum tb_status make_warning(struct tb_trace *t, const struct head *h, struct tb_error *err)

@@ -69,14 +69,16 @@ struct tb_trace {
     uint32_t ranges;
     struct tb_trace_text *texts, *misc;
     struct tb_trace_thread_segments *segments; /* by index in thread; NULL: not read yet */
+    bool starved;                              /* memory ran out: what seems damaged may not be */
     struct tb_error read_error;                /* of the lookups that only return NULL */
 };
 
 /** tb_trace_sql - map a result of SQLite to a status, with the trace's name */
-enum tb_status tb_trace_sql(const struct tb_trace *t, int rc, struct tb_error *err);
-/** tb_trace_damaged - TB_ERR_CORRUPT "trace corrupted at ..." */
-enum tb_status tb_trace_damaged(const struct tb_trace *t, struct tb_error *err, const char *fmt,
-                                ...) TB_PRINTF(3, 4);
+enum tb_status tb_trace_sql(struct tb_trace *t, int rc, struct tb_error *err);
+/** tb_trace_damaged - TB_ERR_CORRUPT "trace corrupted at ..."; TB_ERR_NOMEM if memory ran out
+ * before */
+enum tb_status tb_trace_damaged(struct tb_trace *t, struct tb_error *err, const char *fmt, ...)
+    TB_PRINTF(3, 4);
 /** tb_trace_load - read meta, processes, threads, sums: what is asked for all the time */
 enum tb_status tb_trace_load(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_trace_load_segments(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;

@@ -39,8 +39,9 @@ static bool whole(sqlite3_stmt *st)
     return sqlite3_column_int(st, sqlite3_column_count(st) - 1) == 1;
 }
 
-static enum tb_status no_memory(const struct tb_trace *t, struct tb_error *err)
+static enum tb_status no_memory(struct tb_trace *t, struct tb_error *err)
 {
+    t->starved = true;
     return tb_fail(err, TB_ERR_NOMEM, "cannot read '%s': no memory", t->path);
 }
 
@@ -235,12 +236,14 @@ enum tb_status tb_trace_load(struct tb_trace *t, struct tb_error *err)
 
     for (size_t i = 0; rc == TB_OK && i < TB_ARRAY_LEN(tables); i++)
         rc = each(t, tables[i].query, tables[i].what, tables[i].fn, err);
+    if (rc)
+        return rc;
     const char *state = tb_trace_meta(t, "state"), *base = tb_trace_meta(t, "startMonotonicNs");
     t->base_ns = base ? strtoull(base, NULL, 10) : 0;
     t->info.complete = state && strcmp(state, "complete") == 0;
     t->info.processes = (uint32_t)t->processes;
     t->info.threads = (uint32_t)t->threads;
-    return rc;
+    return TB_OK;
 }
 
 /* ---------------------------------------------------------------- meta and texts */
@@ -328,13 +331,17 @@ const char *tb_trace_text(struct tb_trace *t, const char *key, size_t *n)
         x = x->next;
     if (!x) {
         sqlite3_stmt *st = tb_trace_stmt(t, TB_GET_TEXT);
-        if (!st || sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC) != SQLITE_OK)
+        int r = st ? sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC) : SQLITE_NOMEM;
+        if (r != SQLITE_OK) {
+            (void)tb_trace_sql(t, r, &t->read_error);
             return NULL;
+        }
         (void)snprintf(what, sizeof(what), "text '%.80s'", key);
         if (unpack_all(t, st, what, &bytes, &size, &t->read_error))
             return NULL;
         x = keep(&t->texts, key, bytes, size);
         free(bytes);
+        t->starved = t->starved || !x;
         if (!x)
             return NULL;
     }
@@ -374,6 +381,7 @@ const char *tb_trace_string(struct tb_trace *t, uint32_t id)
         if (!st)
             return NULL;
         t->string[id - 1] = strdup(column_text(st, 0));
+        t->starved = t->starved || !t->string[id - 1];
         (void)sqlite3_reset(st);
     }
     return t->string[id - 1];
@@ -395,6 +403,7 @@ const char *tb_trace_range(struct tb_trace *t, uint32_t id)
         if (!part[0] || !part[1] || !part[2] ||
             asprintf(&t->range[id - 1], "%s\t%s\t%s", part[0], part[1], part[2]) < 0) {
             t->range[id - 1] = NULL;
+            t->starved = t->starved || (part[0] && part[1] && part[2]);
             return NULL;
         }
     }
@@ -413,7 +422,8 @@ const struct tb_site_full *tb_trace_site_full(struct tb_trace *t, uint32_t id, s
     if (!st)
         return NULL;
     size_t n = (size_t)sqlite3_column_bytes(st, 0);
-    if (tb_site_parse(column_text(st, 0), n, &full, err) == TB_OK) {
+    enum tb_status status = tb_site_parse(column_text(st, 0), n, &full, err);
+    if (status == TB_OK) {
         const void *hash = sqlite3_column_blob(st, 1);
         if (sqlite3_column_bytes(st, 1) == 16 && memcmp(hash, full->site.hash, 16) == 0 &&
             sqlite3_column_int64(st, 2) == full->site.access_count) {
@@ -422,6 +432,8 @@ const struct tb_site_full *tb_trace_site_full(struct tb_trace *t, uint32_t id, s
         } else {
             free(full);
         }
+    } else if (status == TB_ERR_NOMEM) {
+        t->starved = true;
     }
     (void)sqlite3_reset(st);
     return t->site[id - 1];
@@ -584,7 +596,9 @@ enum tb_status tb_trace_coverage(struct tb_trace *t, uint32_t process,
             .detail = column_text(st, 6),
             .count = (uint64_t)sqlite3_column_int64(st, 7),
         };
-        if (whole(st))
+        if ((sqlite3_errcode(t->db) & 0xff) == SQLITE_NOMEM)
+            rc = no_memory(t, err);
+        else if (whole(st))
             go = fn(arg, &row);
         else
             rc = tb_trace_damaged(t, err, "a coverage row of process %u", row.process);

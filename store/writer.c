@@ -58,6 +58,7 @@ void tb_writer_broke(struct tb_store *s, int rc)
     if (s->failed)
         return;
     s->failed = true;
+    s->sql = rc;
     const char *room = no_room(s, rc);
     s->disk_full = s->disk_full || room;
     if (!s->why[0])
@@ -239,6 +240,16 @@ static void put_number(struct tb_store *s, const char *key, uint64_t v)
     (void)tb_writer_run(s, TB_SQL_META, "tt", key, text);
 }
 
+static enum tb_status create_failed(const struct tb_store *s, int rc, struct tb_error *err)
+{
+    bool memory = (rc & 0xff) == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM;
+
+    return tb_fail(err, memory ? TB_ERR_NOMEM : TB_ERR_IO, "cannot create '%s': %s", s->record,
+                   memory      ? "no memory"
+                   : s->why[0] ? s->why
+                               : sqlite3_errstr(rc));
+}
+
 /* Schema and head, written back to the main file, so that it is a trace from here on. */
 static enum tb_status begin_file(struct tb_store *s, struct tb_error *err)
 {
@@ -261,8 +272,7 @@ static enum tb_status begin_file(struct tb_store *s, struct tb_error *err)
     if (rc == SQLITE_OK && !s->failed)
         rc = sqlite3_wal_autocheckpoint(s->db, CHECKPOINT_BYTES / PAGE_SIZE);
     if (rc != SQLITE_OK || s->failed)
-        return tb_fail(err, rc == SQLITE_NOMEM ? TB_ERR_NOMEM : TB_ERR_IO, "cannot create '%s': %s",
-                       s->record, s->failed ? s->why : sqlite3_errstr(rc));
+        return create_failed(s, s->failed ? s->sql : rc, err);
     return TB_OK;
 }
 

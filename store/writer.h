@@ -80,7 +80,8 @@ struct tb_store {
     char *local;  /* temporary folder that holds it, NULL if recorded in place */
     int ballast;
     bool in_txn, failed, disk_full, trimmed;
-    char why[TB_ERROR_TEXT]; /* of the failure */
+    int sql;                 /* result code of the failure */
+    char why[TB_ERROR_TEXT]; /* what it was */
 
     struct tb_map site_map, range_map, string_map;
     struct tb_site_full **site; /* by id - 1 */
