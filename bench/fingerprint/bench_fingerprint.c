@@ -308,24 +308,31 @@ static void measure_summary(const struct plan *plan, const uint8_t *src, enum tb
     print_samples(metric, "GB/s", s, plan->rounds, NULL);
 }
 
-/* Row-major 2-D views of f32: a transpose, and rows with padding. */
+/* Row-major 2-D views of f32, 4 MiB: transposes with short and long rows, and rows with padding. */
 static void measure_strided(const struct plan *plan, const uint8_t *src)
 {
-    static const int64_t sizes[] = {1024, 1024};
-    static const int64_t strides[2][2] = {{1, 1024}, {1100, 1}};
-    static const char *const names[] = {"strided_transposed", "strided_padded_rows"};
+    static const struct {
+        const char *name;
+        int64_t sizes[2], strides[2];
+    } views[] = {
+        {"strided_transposed_1024x1024", {1024, 1024}, {1, 1024}},
+        {"strided_transposed_256x4096", {256, 4096}, {1, 256}},
+        {"strided_transposed_2730x384", {2730, 384}, {1, 2730}},
+        {"strided_every_second", {1, 1 << 20}, {0, 2}},
+        {"strided_padded_rows", {1024, 1024}, {1100, 1}},
+    };
 
-    for (int v = 0; v < 2; v++) {
-        struct tb_fp_layout l = {4, 2, sizes, strides[v]};
+    for (size_t v = 0; v < TB_ARRAY_LEN(views); v++) {
+        struct tb_fp_layout l = {4, 2, views[v].sizes, views[v].strides};
         double s[MAX_ROUNDS];
 
         for (unsigned r = 0; r < plan->rounds; r++) {
             double begin = now();
 
             sink += tb_fp_strided(src, &l, NULL).a;
-            s[r] = (double)(4 << 20) / (now() - begin) * 1e-9;
+            s[r] = (double)tb_fp_layout_bytes(&l) / (now() - begin) * 1e-9;
         }
-        print_samples(names[v], "GB/s", s, plan->rounds, NULL);
+        print_samples(views[v].name, "GB/s", s, plan->rounds, NULL);
     }
 }
 
