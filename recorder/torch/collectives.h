@@ -1,8 +1,8 @@
 // collectives.h - collectives finish after their operator has returned: their outputs are hashed later.
 //
-// note_collective() at the operator's end keeps the tensors and the Work; settle() emits the events of those
-// that have finished. It is called before an operator touches a buffer that a collective writes (the
-// place is the same in every run, unlike the moment of completion) and at the end of a step.
+// note_collective() at the operator's end keeps the tensors and the Work. settle() emits the event of a
+// collective where an operator first touches a buffer that it wrote (the place is the same in every run, unlike
+// the moment of completion); at the end of a step, of all that have finished.
 #pragma once
 
 #if __has_include(<torch/csrc/distributed/c10d/Work.hpp>)
@@ -25,13 +25,38 @@ struct Pending {
     c10::intrusive_ptr<::c10d::Work> work;
 #endif
 
+    // Whoever waits may wait on the future, which is completed before the Work says so. Point-to-point works
+    // have none, and some cannot be asked at all: then the touch itself says that the job has waited.
     bool done() const
     {
 #ifdef TB_HAVE_C10D
-        return !work || work->isCompleted();
-#else
-        return true;
+        if (!work)
+            return true;
+        try {
+            return work->getFuture()->completed();
+        } catch (...) {
+        }
+        try {
+            return work->isCompleted();
+        } catch (...) {
+        }
 #endif
+        return true;
+    }
+
+    bool touched_by(const Body *b) const
+    {
+        for (const at::Tensor &t : tensors) {
+            const c10::StorageImpl *s = plain_storage(t.unsafeGetTensorImpl());
+            for (const Acc &a : b->accs)
+                if (s && a.storage == s)
+                    return true;
+            for (const Written &w : b->written) // write-only arguments
+                if (auto impl = w.tensor.lock())
+                    if (s && plain_storage(impl.get()) == s)
+                        return true;
+        }
+        return false;
     }
 };
 

@@ -441,23 +441,6 @@ static void check_overwritten(Ctx *c, struct tb_rec_thread *rt)
     }
 }
 
-// touches_pending - does any access lie in a buffer that an unfinished collective writes?
-static void settle(Thread *t, struct tb_rec_thread *rt, const char *toucher);
-
-static bool touches_pending(const Body *b)
-{
-    Pendings &p = pendings();
-    if (p.count.load(std::memory_order_relaxed) == 0)
-        return false;
-    std::lock_guard<std::mutex> hold(p.lock);
-    for (const Pending &w : p.list)
-        for (const at::Tensor &tensor : w.tensors)
-            for (const Acc &a : b->accs)
-                if (a.storage && a.storage == tensor.storage().unsafeGetStorageImpl())
-                    return true;
-    return false;
-}
-
 /* ------------------------------------------------------------------ snapshots */
 
 static int32_t match_snapshot(const Thread *t, const OpInfo *op)
@@ -556,52 +539,89 @@ static uint64_t emit(Ctx *c, Thread *t, struct tb_rec_thread *rt, uint8_t kind, 
     return seq;
 }
 
-// settle - emit the events of collectives that have finished; @toucher: who is about to use a buffer
-static void settle(Thread *t, struct tb_rec_thread *rt, const char *toucher)
+static uint64_t extent_key(const Acc &a, const std::vector<int64_t> &arena)
+{
+    uint64_t h = key_step(key_step(0x3e, (uint64_t)a.offset), a.bytes);
+    for (size_t i = 0; !a.contiguous && i < 2u * a.ndim; i++)
+        h = key_step(h, (uint64_t)arena[a.dims + i]);
+    return h;
+}
+
+static void note_writes(Ctx *c, struct tb_rec_thread *rt, size_t from, uint64_t seq)
+{
+    Body *b = c->body;
+    uint64_t forgotten = 0;
+    std::lock_guard<std::mutex> hold(G->allocs.lock);
+
+    for (size_t i = from; i < b->accs.size(); i++) {
+        const Acc &a = b->accs[i];
+        if (a.mode != 'w' || !a.storage)
+            continue;
+        Alloc *al = G->allocs.find(a.storage);
+        if (!al)
+            continue;
+        al->writes++;
+        al->last_seq = seq + 1; // never 0; an inner write has seq >= open, so last_seq > open
+        al->last_key = extent_key(a, b->arena);
+        al->last_fp = a.fp;
+        if (G->inputs && a.bytes)
+            after_write(*al, geometry_of(a, b->arena), a.fp, seq, c->op->name.c_str(), &forgotten);
+    }
+    if (forgotten)
+        R->cover(rt, 1, TB_REC_NO_SEQ, "continuity", c->op->name.c_str(),
+                 "more extents in one allocation than are kept", forgotten);
+}
+
+static void emit_pending(Thread *t, struct tb_rec_thread *rt, const Pending &w)
+{
+    Ctx c;
+
+    c.body = take_body(t);
+    c.op = w.op;
+    c.args = w.args;
+    c.open = R->seq();
+    c.time_ns = now_ns();
+    for (size_t i = 0; i < w.tensors.size(); i++)
+        add_tensor(&c, rt, w.tensors[i].unsafeGetTensorImpl(), 'w', w.where[i].first,
+                   w.where[i].second);
+    resolve(&c, rt, 0);
+    for (Acc &a : c.body->accs)
+        if (a.storage)
+            hash_access(a, c.body->arena);
+    uint64_t seq = emit(&c, t, rt, TB_EV_COLL, 0);
+    note_writes(&c, rt, 0, seq);
+    give_body(t, &c);
+}
+
+// settle - emit the collectives whose buffers @touched is about to use, or all (nullptr), if they have finished
+static void settle(Thread *t, struct tb_rec_thread *rt, const Body *touched, const char *toucher)
 {
     Pendings &p = pendings();
+    size_t at = 0;
 
+    if (p.count.load(std::memory_order_relaxed) == 0)
+        return;
     for (;;) {
         Pending w;
         {
             std::lock_guard<std::mutex> hold(p.lock);
-            if (p.list.empty())
+            while (at < p.list.size() && touched && !p.list[at].touched_by(touched))
+                at++;
+            if (at >= p.list.size())
                 return;
-            if (!p.list.front().done()) {
-                if (toucher)
-                    cover(rt, 1, "collective", p.list.front().op->name.c_str(),
-                          "a buffer was touched before the collective had finished");
-                return;
+            if (!p.list[at].done()) {
+                if (touched)
+                    cover(rt, 1, "collective", p.list[at].op->name.c_str(),
+                          (std::string("its buffer was touched before it had finished, by ") + toucher)
+                              .c_str());
+                at++;
+                continue;
             }
-            w = std::move(p.list.front());
-            p.list.pop_front();
+            w = std::move(p.list[at]);
+            p.list.erase(p.list.begin() + (ptrdiff_t)at);
             p.count.store(p.list.size(), std::memory_order_relaxed);
         }
-        Ctx c;
-        c.body = take_body(t);
-        c.op = w.op;
-        c.args = w.args;
-        c.open = R->seq();
-        c.time_ns = now_ns();
-        for (size_t i = 0; i < w.tensors.size(); i++)
-            add_tensor(&c, rt, w.tensors[i].unsafeGetTensorImpl(), 'w', w.where[i].first,
-                       w.where[i].second);
-        resolve(&c, rt, 0);
-        for (Acc &a : c.body->accs)
-            if (a.storage)
-                hash_access(a, c.body->arena);
-        uint64_t seq = emit(&c, t, rt, TB_EV_COLL, 0);
-        std::lock_guard<std::mutex> hold(G->allocs.lock);
-        for (const Acc &a : c.body->accs) {
-            Alloc *al = a.storage ? G->allocs.find(a.storage) : nullptr;
-            uint64_t forgotten = 0;
-            if (!al)
-                continue;
-            al->writes++;
-            if (G->inputs)
-                after_write(*al, geometry_of(a, c.body->arena), a.fp, seq, w.op->name.c_str(), &forgotten);
-        }
-        give_body(t, &c);
+        emit_pending(t, rt, w);
     }
 }
 
@@ -692,8 +712,8 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
         return c;
     }
     read_arguments(c.get(), t, rt, fn);
-    if (touches_pending(c->body)) {
-        settle(t, rt, op->name.c_str());
+    if (pendings().count.load(std::memory_order_relaxed)) {
+        settle(t, rt, c->body, op->name.c_str());
         c->open = R->seq();
     }
     resolve(c.get(), rt, 0);
@@ -885,14 +905,6 @@ static void add_results(Ctx *c, struct tb_rec_thread *rt, const std::vector<c10:
         c->silent = true;
 }
 
-static uint64_t extent_key(const Acc &a, const std::vector<int64_t> &arena)
-{
-    uint64_t h = key_step(key_step(0x3e, (uint64_t)a.offset), a.bytes);
-    for (size_t i = 0; !a.contiguous && i < 2u * a.ndim; i++)
-        h = key_step(h, (uint64_t)arena[a.dims + i]);
-    return h;
-}
-
 // hash_writes - fingerprint what was written, or take the fingerprint of an inner writer of the same bytes
 static void hash_writes(Ctx *c, size_t from)
 {
@@ -914,31 +926,6 @@ static void hash_writes(Ctx *c, size_t from)
         }
         hash_access(a, b->arena);
     }
-}
-
-static void note_writes(Ctx *c, struct tb_rec_thread *rt, size_t from, uint64_t seq)
-{
-    Body *b = c->body;
-    uint64_t forgotten = 0;
-    std::lock_guard<std::mutex> hold(G->allocs.lock);
-
-    for (size_t i = from; i < b->accs.size(); i++) {
-        const Acc &a = b->accs[i];
-        if (a.mode != 'w' || !a.storage)
-            continue;
-        Alloc *al = G->allocs.find(a.storage);
-        if (!al)
-            continue;
-        al->writes++;
-        al->last_seq = seq + 1; // never 0; an inner write has seq >= open, so last_seq > open
-        al->last_key = extent_key(a, b->arena);
-        al->last_fp = a.fp;
-        if (G->inputs && a.bytes)
-            after_write(*al, geometry_of(a, b->arena), a.fp, seq, c->op->name.c_str(), &forgotten);
-    }
-    if (forgotten)
-        R->cover(rt, 1, TB_REC_NO_SEQ, "continuity", c->op->name.c_str(),
-                 "more extents in one allocation than are kept", forgotten);
 }
 
 static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &outputs)
@@ -1080,7 +1067,7 @@ static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
 {
     Ctx c;
 
-    settle(t, rt, nullptr);
+    settle(t, rt, nullptr, nullptr);
     emit_bytes(t, rt, "rng:cpu:default",
                rng_state(static_cast<const at::CPUGeneratorImpl *>(
                    at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl())),
