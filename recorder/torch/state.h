@@ -25,7 +25,7 @@ struct Written {
     int32_t item;
 };
 
-enum class CtxKind : uint8_t { op, range, backward, user };
+enum class CtxKind : uint8_t { op, range, backward, user, inside };
 
 struct Snap {
     size_t acc;    // index into accs

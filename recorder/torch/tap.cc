@@ -767,6 +767,13 @@ static void mark_lifted(c10::ArrayRef<const c10::IValue> inputs)
         al->origin = Origin::unknown;
 }
 
+// A collective at work on a thread of its back end: which of them is chance, and the result is hashed when used.
+static bool inside_collective(const char *name)
+{
+    return std::strncmp(name, "gloo:", 5) == 0 || std::strncmp(name, "ucc:", 4) == 0 ||
+           std::strncmp(name, "mpi:", 4) == 0;
+}
+
 static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn)
 {
     Thread *t = thread_state();
@@ -784,8 +791,13 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
             if (fn.scope() != at::RecordScope::USER_SCOPE)
                 return nullptr;
             std::unique_ptr<Ctx> c(new Ctx());
-            c->kind = CtxKind::user;
             c->owner = t;
+            if (inside_collective(fn.name())) {
+                c->kind = CtxKind::inside;
+                t->suppressed++;
+                return c;
+            }
+            c->kind = CtxKind::user;
             push_range(t, nullptr, fn.name());
             return c;
         }
@@ -993,6 +1005,9 @@ static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)
     if (!c || c->owner != t)
         return; // ended on another thread: its start is not ours to balance
     switch (c->kind) {
+    case CtxKind::inside:
+        t->suppressed--;
+        return;
     case CtxKind::backward:
         t->backward_depth--;
         t->backward_module = c->saved_module;
