@@ -1,0 +1,422 @@
+/*
+ * Which event of one run is which of the other: sequences of one thread, between two step marks.
+ *
+ * From certain to likely: equal beginnings and ends are paired, then events that are unique in both runs
+ * (anchors, the longest rising chain of them), first by all that was seen of them, then by site, module
+ * and arguments, then by site and module alone; what lies between two anchors is aligned by dynamic
+ * programming in a band. Measured windows of such gaps in a peer: median 96 events, at most 484.
+ */
+#include "diff/diff_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum level { BY_CONTENT, BY_ARGS, BY_KEY, BY_SCORE };
+
+#define BAND 512u            /* events to either side of the diagonal */
+#define FULL (4u << 20)      /* cells up to which no band is needed */
+#define BLOCK 4096u          /* longer gaps are done piece by piece */
+
+struct part {
+    struct ev **a, **b;
+    size_t n, m;
+};
+
+static uint64_t key_at(const struct ev *e, enum level level)
+{
+    return level == BY_CONTENT ? e->content : level == BY_ARGS ? mix64(e->key, e->args) : e->key;
+}
+
+static void pair(struct ev *x, struct ev *y)
+{
+    x->mate = y;
+    y->mate = x;
+}
+
+static void trim(struct part *p, enum level level, unsigned flags)
+{
+    while (!(flags & ALIGN_FREE_LEAD) && p->n && p->m &&
+           key_at(p->a[0], level) == key_at(p->b[0], level)) {
+        pair(*p->a++, *p->b++);
+        p->n--;
+        p->m--;
+    }
+    while (p->n && p->m && key_at(p->a[p->n - 1], level) == key_at(p->b[p->m - 1], level)) {
+        pair(p->a[p->n - 1], p->b[p->m - 1]);
+        p->n--;
+        p->m--;
+    }
+}
+
+/* ---------------------------------------------------------------- anchors */
+
+struct seen {
+    uint64_t key;
+    uint32_t a, b;       /* last index */
+    uint32_t in_a, in_b; /* how often */
+};
+struct anchor {
+    uint32_t a, b;
+    uint32_t prev; /* in the chain */
+};
+
+static struct seen *slot(struct seen *t, size_t cap, uint64_t key)
+{
+    size_t i = (size_t)mix64(key, 1) & (cap - 1);
+
+    while ((t[i].in_a || t[i].in_b) && t[i].key != key)
+        i = (i + 1) & (cap - 1);
+    t[i].key = key;
+    return &t[i];
+}
+
+/* Events unique in both, in A's order */
+static enum tb_status unique_pairs(const struct part *p, enum level level, struct anchor **out,
+                                   size_t *count)
+{
+    size_t cap = 64, k = 0;
+
+    while (cap < 2 * (p->n + p->m))
+        cap *= 2;
+    struct seen *t = calloc(cap, sizeof(*t));
+    struct anchor *list = malloc((p->n < p->m ? p->n : p->m) * sizeof(*list));
+    if (!t || !list) {
+        free(t);
+        free(list);
+        return TB_ERR_NOMEM;
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        struct seen *s = slot(t, cap, key_at(p->a[i], level));
+        s->in_a++;
+        s->a = (uint32_t)i;
+    }
+    for (size_t j = 0; j < p->m; j++) {
+        struct seen *s = slot(t, cap, key_at(p->b[j], level));
+        s->in_b++;
+        s->b = (uint32_t)j;
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        const struct seen *s = slot(t, cap, key_at(p->a[i], level));
+        if (s->in_a == 1 && s->in_b == 1)
+            list[k++] = (struct anchor){.a = (uint32_t)i, .b = s->b};
+    }
+    free(t);
+    *out = list;
+    *count = k;
+    return TB_OK;
+}
+
+/* The longest chain that rises in B too; it is moved to the front of @list */
+static enum tb_status longest_chain(struct anchor *list, size_t n, size_t *count)
+{
+    uint32_t *tail = malloc((n + 1) * sizeof(*tail)); /* tail[l]: last of the best chain of length l + 1 */
+    size_t len = 0;
+
+    if (!tail)
+        return TB_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        size_t lo = 0, hi = len;
+        while (lo < hi) {
+            size_t mid = (lo + hi) / 2;
+            if (list[tail[mid]].b < list[i].b)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        list[i].prev = lo ? tail[lo - 1] : UINT32_MAX;
+        tail[lo] = (uint32_t)i;
+        if (lo == len)
+            len++;
+    }
+    uint32_t at = len ? tail[len - 1] : 0;
+    for (size_t l = len; l-- > 0; at = list[at].prev)
+        tail[l] = at;
+    for (size_t l = 0; l < len; l++)
+        list[l] = list[tail[l]];
+    free(tail);
+    *count = len;
+    return TB_OK;
+}
+
+/* ---------------------------------------------------------------- band */
+
+static int score(const struct ev *x, const struct ev *y)
+{
+    if (x->key != y->key)
+        return 0;
+    return x->content == y->content ? 6 : x->args == y->args ? 4 : 3;
+}
+
+struct band {
+    size_t n, m, width; /* cells a row */
+    int *row[2];
+    uint8_t *step; /* 1: from above, 2: from the left, 3: pair */
+};
+
+static size_t row_from(const struct band *d, size_t i)
+{
+    size_t centre = d->n ? (size_t)((double)i * (double)d->m / (double)d->n) : 0;
+
+    if (d->width > d->m)
+        return 0;
+    size_t from = centre > d->width / 2 ? centre - d->width / 2 : 0;
+    return from + d->width > d->m + 1 ? d->m + 1 - d->width : from;
+}
+
+static int cell(const struct band *d, size_t i, size_t j)
+{
+    size_t from = row_from(d, i);
+
+    return j < from || j >= from + d->width ? -1 : d->row[i & 1][j - from];
+}
+
+static void fill(struct band *d, const struct part *p)
+{
+    for (size_t i = 0; i <= d->n; i++) {
+        size_t from = row_from(d, i);
+        for (size_t k = 0; k < d->width && from + k <= d->m; k++) {
+            size_t j = from + k;
+            int best = i || j ? -1 : 0;
+            uint8_t how = 0;
+            int left = j && k ? d->row[i & 1][k - 1] : -1;
+            int up = i ? cell(d, i - 1, j) : -1;
+            int s = i && j ? score(p->a[i - 1], p->b[j - 1]) : 0;
+            int diag = s ? cell(d, i - 1, j - 1) : -1;
+            if (left > best)
+                best = left, how = 2;
+            if (up > best)
+                best = up, how = 1;
+            if (diag >= 0 && diag + s > best)
+                best = diag + s, how = 3;
+            d->row[i & 1][k] = best;
+            d->step[i * d->width + k] = how;
+        }
+    }
+}
+
+/* Pair what the best path pairs, of the first @keep_n and @keep_m events; *@di, *@dj: how far it came */
+static void trace_back(const struct band *d, const struct part *p, size_t keep_n, size_t keep_m,
+                       size_t *di, size_t *dj)
+{
+    size_t i = d->n, j = d->m;
+
+    *di = keep_n;
+    *dj = keep_m;
+    bool first = true;
+    while (i || j) {
+        size_t from = row_from(d, i);
+        uint8_t how = d->step[i * d->width + (j - from)];
+        if (how == 3) {
+            i--;
+            j--;
+            if (i < keep_n && j < keep_m) {
+                pair(p->a[i], p->b[j]);
+                if (first && (keep_n < d->n || keep_m < d->m)) {
+                    *di = i + 1;
+                    *dj = j + 1;
+                }
+                first = false;
+            }
+        } else if (how == 1) {
+            i--;
+        } else if (how == 2) {
+            j--;
+        } else {
+            break; /* not reached: rows of the band overlap */
+        }
+    }
+}
+
+static enum tb_status by_score(const struct part *whole)
+{
+    struct part p = *whole;
+    enum tb_status st = TB_OK;
+
+    while (st == TB_OK && p.n && p.m) {
+        struct band d = {.n = p.n < BLOCK ? p.n : BLOCK};
+        size_t reach = FULL / d.n > BLOCK ? FULL / d.n : BLOCK;
+        d.m = p.m < reach ? p.m : reach;
+        bool last = d.n == p.n && d.m == p.m;
+        size_t di, dj;
+        d.width = d.n * d.m <= FULL || d.m < 2 * BAND ? d.m + 1 : 2 * BAND + 1;
+        d.row[0] = malloc(d.width * sizeof(int));
+        d.row[1] = malloc(d.width * sizeof(int));
+        d.step = malloc((d.n + 1) * d.width);
+        if (d.row[0] && d.row[1] && d.step) {
+            fill(&d, &p);
+            trace_back(&d, &p, last ? d.n : d.n - d.n / 4, last ? d.m : d.m - d.m / 4, &di, &dj);
+            p.a += di;
+            p.n -= di;
+            p.b += dj;
+            p.m -= dj;
+        } else {
+            st = TB_ERR_NOMEM;
+        }
+        free(d.row[0]);
+        free(d.row[1]);
+        free(d.step);
+    }
+    return st;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static enum tb_status align_part(struct part p, enum level level, unsigned flags, unsigned depth);
+
+static enum tb_status between(const struct part *p, const struct anchor *list, size_t n,
+                              enum level level, unsigned flags, unsigned depth)
+{
+    size_t i = 0, j = 0;
+    enum tb_status st = TB_OK;
+
+    for (size_t k = 0; st == TB_OK && k <= n; k++) {
+        size_t to_i = k < n ? list[k].a : p->n, to_j = k < n ? list[k].b : p->m;
+        struct part gap = {p->a + i, p->b + j, to_i - i, to_j - j};
+        if (k < n)
+            pair(p->a[to_i], p->b[to_j]);
+        st = align_part(gap, depth < 24 ? level : level + 1, k ? 0 : flags, depth + 1);
+        i = to_i + 1;
+        j = to_j + 1;
+    }
+    return st;
+}
+
+static enum tb_status align_part(struct part p, enum level level, unsigned flags, unsigned depth)
+{
+    struct anchor *list = NULL;
+    size_t n = 0, chain = 0;
+    enum tb_status st = TB_OK;
+
+    if (level < BY_SCORE)
+        trim(&p, level, flags);
+    if (!p.n || !p.m)
+        return TB_OK;
+    if (level >= BY_SCORE)
+        return by_score(&p);
+    st = unique_pairs(&p, level, &list, &n);
+    if (st == TB_OK)
+        st = longest_chain(list, n, &chain);
+    if (st == TB_OK && chain)
+        st = between(&p, list, chain, level, flags, depth);
+    else if (st == TB_OK)
+        st = align_part(p, level + 1, flags, depth);
+    free(list);
+    return st;
+}
+
+static bool same_sites(struct ev **a, size_t n, struct ev **b, size_t m)
+{
+    if (n != m)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (a[i]->key != b[i]->key)
+            return false;
+    return true;
+}
+
+enum tb_status align(struct ev **a, size_t n, struct ev **b, size_t m, unsigned flags)
+{
+    struct part p = {a, b, n, m};
+
+    if (!same_sites(a, n, b, m))
+        return align_part(p, BY_CONTENT, flags, 0);
+    for (size_t i = 0; i < n; i++)
+        pair(a[i], b[i]);
+    return TB_OK;
+}
+
+/* ---------------------------------------------------------------- moved events */
+
+
+/* Events of A that are still to be had, in order: chains of equal content, or of equal key */
+struct pool {
+    struct gentab heads; /* key -> value: index + 1 of the first, aux: index + 1 of the last */
+    uint32_t *link;      /* index + 1 of the next */
+    struct ev **ev;
+};
+
+static bool loose(const struct ev *e)
+{
+    return !e->mate || e->mate->content != e->content;
+}
+
+static enum tb_status pool_fill(struct pool *p, struct ev **a, size_t n, bool by_content)
+{
+    gentab_init(&p->heads, SIZE_MAX / 4);
+    p->link = calloc(n ? n : 1, sizeof(*p->link));
+    p->ev = a;
+    if (!p->link)
+        return TB_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        if (by_content ? !loose(a[i]) : a[i]->mate || !a[i]->moved)
+            continue;
+        uint64_t key = by_content ? a[i]->content : a[i]->key;
+        struct gentab_slot *s = gentab_put(&p->heads, key | 1);
+        if (!s)
+            return TB_ERR_NOMEM;
+        if (s->value)
+            p->link[s->aux - 1] = (uint32_t)i + 1;
+        else
+            s->value = i + 1;
+        s->aux = (uint32_t)i + 1;
+    }
+    return TB_OK;
+}
+
+static struct ev *pool_take(struct pool *p, uint64_t key)
+{
+    struct gentab_slot *s = gentab_get(&p->heads, key | 1);
+
+    if (!s || !s->value)
+        return NULL;
+    size_t i = s->value - 1;
+    s->value = p->link[i];
+    return p->ev[i];
+}
+
+static void pool_release(struct pool *p)
+{
+    gentab_release(&p->heads);
+    free(p->link);
+}
+
+/* Take the pair apart; both may be paired anew by key */
+static void part_from(struct ev *e)
+{
+    if (e->mate) {
+        e->mate->moved = e->moved = 1;
+        e->mate->mate = NULL;
+        e->mate = NULL;
+    }
+}
+
+enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m, uint64_t *moved)
+{
+    struct pool p = {0};
+    enum tb_status st = pool_fill(&p, a, n, true);
+    bool any = false;
+
+    for (size_t j = 0; st == TB_OK && j < m; j++) {
+        struct ev *x = loose(b[j]) ? pool_take(&p, b[j]->content) : NULL;
+        if (!x || x->key != b[j]->key)
+            continue;
+        part_from(x);
+        part_from(b[j]);
+        pair(x, b[j]);
+        x->moved = b[j]->moved = 1;
+        any = true;
+        ++*moved;
+    }
+    pool_release(&p);
+    if (st != TB_OK || !any)
+        return st;
+    p = (struct pool){0};
+    st = pool_fill(&p, a, n, false); /* those whose mates were taken away */
+    for (size_t j = 0; st == TB_OK && j < m; j++) {
+        struct ev *x = !b[j]->mate && b[j]->moved ? pool_take(&p, b[j]->key) : NULL;
+        if (x)
+            pair(x, b[j]);
+    }
+    pool_release(&p);
+    return st;
+}

@@ -1,0 +1,252 @@
+/*
+ * diff_internal.h - how the parts of diff/ see each other; private to diff/ and its tests.
+ *
+ * The way of an event: stream.c takes it from a trace, resolves what it reads with the run's own
+ * struct rangemap and makes a struct ev of it; align.c finds its mate in the other run; blame.c compares
+ * the two and keeps what differs as roots; process.c drives that for a pair of processes, window by
+ * window; diff.c does it for all processes and makes the report.
+ */
+#ifndef TB_DIFF_INTERNAL_H
+#define TB_DIFF_INTERNAL_H
+
+#include "diff/diff.h"
+#include "recorder/wire.h"
+
+/* ---------------------------------------------------------------- table.c */
+
+/* A table of 64-bit keys that forgets: when it is full the half not touched for longest goes. */
+struct gentab_slot {
+    uint64_t key, value;
+    uint32_t aux;
+    bool moved; /* in the old half: it lives on in the young one */
+};
+struct gentab {
+    struct gentab_slot *cur, *old;
+    size_t cur_cap, old_cap, used, limit;
+    bool forgot;
+    void (*drop)(void *arg, struct gentab_slot *s); /* called for what is forgotten; may be NULL */
+    void *drop_arg;
+};
+/** gentab_init - @limit: entries of a half. No memory is taken before the first put */
+void gentab_init(struct gentab *t, size_t limit);
+void gentab_release(struct gentab *t);
+/** gentab_get - NULL: not there; valid until the next call. @key is not 0 */
+struct gentab_slot *gentab_get(struct gentab *t, uint64_t key);
+/** gentab_put - the slot of @key, new ones zeroed; NULL: no memory */
+struct gentab_slot *gentab_put(struct gentab *t, uint64_t key);
+
+/** mix64 - hash of two numbers; not symmetric */
+uint64_t mix64(uint64_t h, uint64_t v);
+uint64_t hash_text(const char *s, size_t n);
+
+/* ---------------------------------------------------------------- rangemap.c */
+
+/* Bytes [lo, hi) of an allocation and what lies there: token of the content, from byte `start` on. */
+struct range {
+    int64_t lo, hi;
+    int64_t start;    /* where the access that made the token begins; lo - start is the place in it */
+    uint64_t token;   /* equal in both runs if the bytes were made equal; 0: unknown */
+    uint64_t lineage; /* event that last wrote or verified the bytes, 0: none */
+    uint64_t writer;  /* event that last wrote them, 0: no recorded one */
+    uint64_t seq;     /* of the lineage event */
+};
+struct range_vec {
+    struct range *r;
+    size_t n, cap;
+};
+struct rangemap;
+
+struct rangemap *rangemap_new(void);
+void rangemap_free(struct rangemap *m);
+/** rangemap_clear - forget all */
+void rangemap_clear(struct rangemap *m);
+/** rangemap_forgot - were entries dropped for want of room since new or clear? */
+bool rangemap_forgot(const struct rangemap *m);
+/**
+ * rangemap_resolve - what [lo, hi) of @alloc held before the event with number @open
+ * @out: emptied, then the pieces in order without gaps; unknown ones have token 0
+ */
+enum tb_status rangemap_resolve(struct rangemap *m, uint64_t alloc, int64_t lo, int64_t hi,
+                                uint64_t open, struct range_vec *out) TB_MUST_CHECK;
+/** rangemap_write - [r->lo, r->hi) of @alloc is now @r; !@dense: only some of the bytes were written */
+enum tb_status rangemap_write(struct rangemap *m, uint64_t alloc, const struct range *r,
+                              bool dense) TB_MUST_CHECK;
+
+/* ---------------------------------------------------------------- stream.c */
+
+enum acc_flags {
+    ACC_HASHED = 1 << 0,  /* the access has a fingerprint */
+    ACC_UNKNOWN = 1 << 1, /* a read: some byte has no recorded writer */
+    ACC_FRESH = 1 << 2,   /* ... and the allocation was made within what was read */
+};
+
+/* One access of a struct ev */
+struct acc {
+    uint64_t alloc;
+    int64_t lo, hi; /* bytes touched in the allocation */
+    uint64_t offset;
+    struct tb_fp fp;
+    uint32_t piece, pieces; /* reads and states: what lay there before */
+    uint8_t kind, flags;
+};
+
+struct ev {
+    struct ev *mate; /* in the other run */
+    uint64_t id, seq, open, step, args;
+    const struct tb_site *site;
+    const char *range;
+    uint64_t site_key;
+    uint64_t key;     /* site, phase and module */
+    uint64_t content; /* all that was seen of it: key, args, what it read, what it wrote */
+    uint32_t thread;  /* id in its trace */
+    uint32_t epoch;   /* collectives of the process before it */
+    uint16_t flags;
+    uint8_t kind;
+    uint8_t moved : 1, done : 1, setup : 1;
+    uint32_t n;
+    const struct range *pieces;
+    struct acc acc[];
+};
+
+/* Where events come from: a cursor, or a test's array. At the end *e is NULL. */
+struct ev_source {
+    enum tb_status (*next)(void *ctx, const struct tb_trace_event **e, struct tb_error *err);
+    const char *(*range)(void *ctx, uint32_t id);
+    void *ctx;
+};
+
+struct stream;
+struct stream *stream_new(const struct ev_source *source);
+void stream_free(struct stream *s);
+/** stream_source - go on with another source; @forget: and nothing known of memory */
+void stream_source(struct stream *s, const struct ev_source *source, bool forget);
+/** stream_next - the next event, to be freed with free(); *@out NULL at the end */
+enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *err) TB_MUST_CHECK;
+
+/* ---------------------------------------------------------------- align.c */
+
+enum align_flags {
+    ALIGN_FREE_LEAD = 1 << 0, /* B (or A) begins with events that the other cannot have: pair from behind */
+};
+/** align - set the mates of two sequences of one thread, in order; mates are NULL before */
+enum tb_status align(struct ev **a, size_t n, struct ev **b, size_t m,
+                     unsigned flags) TB_MUST_CHECK;
+/**
+ * align_moved - pair what is left, and what differs, by content regardless of order
+ * @moved: how many pairs are new
+ */
+enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m,
+                           uint64_t *moved) TB_MUST_CHECK;
+
+/* ---------------------------------------------------------------- blame.c */
+
+/* What the comparison found, before names and elements are looked up */
+struct root {
+    struct tb_diff_root r;
+    uint64_t group; /* hash of cause and place: equal ones are counted together */
+    const struct tb_site *site_a, *site_b;
+    const char *range_a, *range_b;
+    uint64_t coll;       /* COLLECTIVE: which one, equal on all ranks; 0: none */
+    size_t process;      /* index in run A, set by diff.c */
+    bool weak;           /* only if nothing better is found */
+    bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
+    bool fresh_input;    /* read bytes that no recorded operator wrote, and that were not hashed */
+    char input[160];     /* that argument */
+    char inner[192];     /* ALGORITHM: the first operator that ran in one run only */
+};
+
+/* A collective that differs; ranks are told apart by it */
+struct coll {
+    uint64_t key, step;
+    bool in_differs;
+    uint32_t root; /* number of the root behind it, 0: none */
+};
+
+struct blame_result {
+    struct root *roots; /* number n is roots[n - 1] */
+    size_t root_count;
+    uint64_t roots_more;
+    uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only, setup;
+    uint64_t states_infected;
+    struct coll *colls;
+    size_t coll_count;
+    struct tb_diff_host host;
+};
+
+struct blame;
+struct blame *blame_new(void);
+void blame_free(struct blame *b);
+/** blame_lineage - remember who is whose mate; for all events of a window before they are compared */
+enum tb_status blame_lineage(struct blame *b, const struct ev *e, int side) TB_MUST_CHECK;
+/** blame_pair - compare an event with its mate; in A's order */
+enum tb_status blame_pair(struct blame *b, const struct ev *x) TB_MUST_CHECK;
+/** blame_single - one that has none; @side 0: it ran in A */
+enum tb_status blame_single(struct blame *b, const struct ev *e, int side) TB_MUST_CHECK;
+/** blame_overlap - events with smaller row ids were only looked at, not compared */
+void blame_overlap(struct blame *b, uint64_t first_a, uint64_t first_b);
+/** blame_add_root - a root found outside (a thread's end, a dropped segment); NULL: no memory */
+struct root *blame_add_root(struct blame *b, enum tb_diff_cause cause, uint64_t group);
+struct blame_result *blame_result(struct blame *b);
+
+/* ---------------------------------------------------------------- run.c */
+
+struct run_process {
+    uint32_t file; /* index of its trace */
+    const struct tb_trace_process *p;
+    char label[96];
+    int32_t mate;  /* index in the other run, -1: none */
+    bool loosely;  /* matched without equal identity */
+};
+struct run {
+    char path[1024];
+    struct tb_trace **trace;
+    char **file; /* paths */
+    size_t files;
+    struct run_process *proc;
+    size_t procs;
+};
+enum tb_status run_open(struct run *r, const char *path, struct tb_error *err) TB_MUST_CHECK;
+void run_close(struct run *r);
+/** run_match - set mates; TB_ERR_ARG if the runs are of unlike jobs */
+enum tb_status run_match(struct run *a, struct run *b, struct tb_error *err) TB_MUST_CHECK;
+
+/* ---------------------------------------------------------------- process.c, env.c, classify.c */
+
+struct report_builder {
+    struct tb_diff_report *rep;
+    struct run *a, *b;
+    bool incomplete;      /* lost, cut or not covered in one run only: no "identical" */
+    char incomplete_why[256];
+    bool coverage_differs;
+    uint64_t fingerprinted; /* sites that have something to compare */
+};
+enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
+                        ...) TB_PRINTF(4, 5);
+enum tb_status compare_environment(struct report_builder *rb) TB_MUST_CHECK;
+/** env_differs - is there a difference in a key that starts with or contains @word? @line: the line */
+const char *env_differs(const struct tb_diff_report *rep, const char *word);
+enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
+enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blame *blame,
+                               struct tb_error *err) TB_MUST_CHECK;
+/** compare_streams - the heart, without traces: for tests; windows of @window events */
+struct span_options {
+    uint64_t overlap;      /* first step compared; before it events are only looked at */
+    uint64_t last;         /* last step compared */
+    bool lead_a, lead_b;   /* the run begins inside the first step: setup is not compared */
+    bool tail_a, tail_b;   /* the run ends inside the last step: what the other has more is not compared */
+    size_t window;         /* events of a run held at once, about */
+    /* may the streams jump? Called at step boundaries while no root is known; fills where to go on */
+    bool (*jump)(void *arg, uint64_t step);
+    void *jump_arg;
+};
+struct thread_pair {
+    uint32_t a, b; /* thread ids; 0: no such thread in that run */
+};
+enum tb_status compare_streams(struct blame *blame, struct stream *a, struct stream *b,
+                               const struct thread_pair *pairs, size_t n,
+                               const struct span_options *o, struct tb_error *err) TB_MUST_CHECK;
+void classify_root(const struct report_builder *rb, struct root *root);
+/** next_command - fill root->r.next */
+void next_command(const struct report_builder *rb, struct root *root);
+
+#endif
