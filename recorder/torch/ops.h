@@ -189,12 +189,12 @@ static void classify(OpInfo &info, const c10::FunctionSchema &schema)
         fresh |= alias == nullptr && r.type()->str().find("Tensor") != std::string::npos;
     }
     // in place collectives reduce what is there: their written arguments are read as well
-    if (coll)
-        for (ArgInfo &arg : info.args)
-            if (arg.name == "tensor") // a barrier's: nobody looks at its bytes
-                arg.write_only = true;
-            else if (arg.name == "tensors" && base.find("recv") == std::string::npos)
-                arg.write_only = false;
+    for (ArgInfo &arg : info.args) {
+        if (coll && arg.name == "tensor") // a barrier's: nobody looks at its bytes
+            arg.write_only = true;
+        else if (coll && arg.name == "tensors" && base.find("recv") == std::string::npos)
+            arg.write_only = false;
+    }
 
     if (ns == "twinbit" || ns == "profiler" || ns == "prim" || ns == "prims_meta")
         info.cls = OpClass::ignore;
