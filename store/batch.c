@@ -29,11 +29,16 @@ static int on_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
     if (!t)
         return SQLITE_NOMEM;
     *t = (struct table){.source = source};
-    *out = &t->base;
-    return sqlite3_declare_vtab(
-        db, source->accesses ? "CREATE TABLE x(id, alloc, offset, fp)"
-                             : "CREATE TABLE x(id, threadId, kind, flags, siteId, rangeId,"
-                               " seqOffset, span, step, args, start)");
+    int rc = sqlite3_declare_vtab(
+        db, source->accesses
+                ? "CREATE TABLE x(id, alloc, offset, fp)"
+                : "CREATE TABLE x(id, threadId, kind, flags, siteId, rangeId, seqOffset,"
+                  " span, step, args, start)");
+    if (rc == SQLITE_OK)
+        *out = &t->base;
+    else
+        sqlite3_free(t);
+    return rc;
 }
 
 static int on_disconnect(sqlite3_vtab *t)

@@ -194,7 +194,9 @@ static enum tb_status check_structure(struct tb_trace *t, struct tb_error *err)
 
     if (r == SQLITE_OK && (r = sqlite3_step(st)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(st, 0);
-        if (!text || strcmp(text, "ok") != 0)
+        if (text && strstr(text, "error code=7")) /* SQLITE_NOMEM, which it tells in words only */
+            rc = tb_trace_sql(t, SQLITE_NOMEM, err);
+        else if (!text || strcmp(text, "ok") != 0)
             rc = tb_trace_damaged(t, err, "%.200s", text ? text : "?");
     }
     if (rc == TB_OK)
