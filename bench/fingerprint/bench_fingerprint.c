@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -361,6 +360,20 @@ static unsigned cores(void)
     return CPU_COUNT(&set) < MAX_THREADS ? (unsigned)CPU_COUNT(&set) : MAX_THREADS;
 }
 
+/* Bytes of the last-level cache this machine may use; sysconf() tells a whole socket's. */
+static size_t cache_size(void)
+{
+    unsigned kib = 0;
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+
+    if (f) {
+        if (fscanf(f, "%uK", &kib) != 1)
+            kib = 0;
+        fclose(f);
+    }
+    return kib ? (size_t)kib << 10 : 32u << 20;
+}
+
 static xxh_fn *fastest_xxh(void)
 {
     xxh_fn *f = NULL;
@@ -403,10 +416,8 @@ static void run_all(const struct plan *plan, const size_t *sizes, size_t count, 
 int main(int argc, char **argv)
 {
     bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    struct plan plan = {.least = quick ? 0.01 : 0.02,
-                        .rounds = quick ? 21 : 31,
-                        .cache = cache > 0 ? (size_t)cache : 32u << 20};
+    struct plan plan = {
+        .least = quick ? 0.01 : 0.02, .rounds = quick ? 21 : 31, .cache = cache_size()};
     size_t most = quick ? 256u << 20 : 1u << 30;
     struct bytes b = {.src = make_bytes(most)};
 
@@ -416,6 +427,7 @@ int main(int argc, char **argv)
     }
     tb_fp_init();
     b.xxh = fastest_xxh();
+    printf("{\"note\": \"last-level cache: %zu MiB\"}\n", plan.cache >> 20);
     if (quick)
         run_all(&plan, sizes_quick, TB_ARRAY_LEN(sizes_quick), &b);
     else
