@@ -290,6 +290,19 @@ def _send_rng():
         _lib.twinbit_state_bytes(_state.intern(name), raw, len(raw))
 
 
+def _after_dynamo_callback(module):
+    """Operators that run while Dynamo compiles belong to the compiler; a warm cache runs others than a cold one."""
+
+    def begin(*args, **kwargs):
+        _lib.twinbit_suppress(1)
+
+    def end(*args, **kwargs):
+        _lib.twinbit_suppress(-1)
+
+    module.callback_handler.register_start_callback(begin)
+    module.callback_handler.register_end_callback(end)
+
+
 def _send_facts():
     """Versions, threads, flags: what differs here explains much of what differs there."""
     torch = sys.modules["torch"]
@@ -432,6 +445,7 @@ def install(tap_path):
         "torch.nn.modules.module": _after_module,
         "torch.optim.optimizer": _after_optim,
         "numpy.random": _after_numpy_random,
+        "torch._dynamo.callback": _after_dynamo_callback,
     }
     for name in list(wanted):
         module = sys.modules.get(name)
