@@ -33,7 +33,10 @@ static uint32_t oldest(struct tb_store *s, int64_t (*row)[5], uint32_t room, uin
     uint32_t n = 0;
     int rc = SQLITE_DONE;
 
-    while (st && events > 0 && n < room && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+    while (st && events > 0 && n < room) {
+        rc = sqlite3_step(st);
+        if (rc != SQLITE_ROW)
+            break;
         for (int c = 0; c < 5; c++)
             row[n][c] = sqlite3_column_int64(st, c);
         if (is_open(s, row[n][0]))
@@ -41,9 +44,7 @@ static uint32_t oldest(struct tb_store *s, int64_t (*row)[5], uint32_t room, uin
         events -= (uint64_t)row[n][4] < events ? (uint64_t)row[n][4] : events;
         n++;
     }
-    if (st)
-        (void)sqlite3_reset(st);
-    return n;
+    return st && tb_writer_finish(s, st, rc) ? n : 0;
 }
 
 void tb_writer_trim(struct tb_store *s)

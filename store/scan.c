@@ -61,7 +61,7 @@ static enum tb_status go_to(struct tb_scan *c, uint64_t id, struct tb_error *err
         return TB_OK; /* past the end */
     if (c->access_event == 0 || c->access_event + SEEK_BEYOND < id) {
         (void)sqlite3_reset(c->accesses);
-        (void)sqlite3_bind_int64(c->accesses, 1, (sqlite3_int64)(id << TB_STORE_ACCESS_SHIFT));
+        (void)sqlite3_bind_int64(c->accesses, 1, (int64_t)id << TB_STORE_ACCESS_SHIFT);
         rc = step_access(c, err);
     }
     while (rc == TB_OK && c->access_event < id)

@@ -26,7 +26,7 @@ static enum tb_status bad(const struct parser *s, const char *what)
 /* The next line, NUL-terminated, or NULL. */
 static char *next_line(struct parser *s)
 {
-    char *line = s->p, *nl = memchr(line, '\n', (size_t)(s->end - line));
+    char *line = s->p, *nl = line ? memchr(line, '\n', (size_t)(s->end - line)) : NULL;
 
     if (!nl)
         return NULL;
@@ -126,7 +126,7 @@ static uint8_t trait(const struct tb_site_access *a)
 static enum tb_status parse_access(struct parser *s, char *line)
 {
     struct tb_site_access *a = s->access;
-    char *mode = next_word(&line), *dtype = mode ? next_word(&line) : NULL;
+    char *mode = line ? next_word(&line) : NULL, *dtype = mode ? next_word(&line) : NULL;
     char *device = dtype ? next_word(&line) : NULL, *shape = device ? next_word(&line) : NULL;
     char *strides = shape ? next_word(&line) : NULL;
 
@@ -204,7 +204,8 @@ enum tb_status tb_site_parse(const char *text, size_t n, struct tb_site_full **o
     if (count_char(text, n, '\n') - 2 > TB_STORE_MAX_ACCESSES)
         return tb_fail(err, TB_ERR_FORMAT, "site text: more than %u accesses",
                        TB_STORE_MAX_ACCESSES);
-    if ((rc = lay_out(&s, text, n)))
+    rc = lay_out(&s, text, n);
+    if (rc || !s.full)
         return rc;
     s.full->site.tap = next_line(&s);
     s.full->site.name = next_line(&s);

@@ -1,6 +1,6 @@
 /*
- * The reader's own state: trace.c opens and closes, trace_rows.c reads the small tables, cursor.c
- * streams events, verify.c checks segments and the whole.
+ * The reader's own state: trace.c opens and closes, trace_load.c reads what is asked for all the
+ * time, trace_rows.c looks up the rest, scan.c and cursor.c stream events, verify.c checks.
  */
 #ifndef TB_STORE_TRACE_H
 #define TB_STORE_TRACE_H
@@ -79,6 +79,13 @@ enum tb_status tb_trace_sql(struct tb_trace *t, int rc, struct tb_error *err);
  * before */
 enum tb_status tb_trace_damaged(struct tb_trace *t, struct tb_error *err, const char *fmt, ...)
     TB_PRINTF(3, 4);
+enum tb_status tb_trace_no_memory(struct tb_trace *t, struct tb_error *err);
+/** tb_trace_whole - the row's last column: does it still have its checksum? */
+bool tb_trace_whole(sqlite3_stmt *st);
+/** tb_trace_column_text - never NULL; tb_trace_keep - a copy that lives as long as the handle */
+const char *tb_trace_column_text(sqlite3_stmt *st, int i);
+struct tb_trace_text *tb_trace_keep(struct tb_trace_text **list, const char *key, const void *bytes,
+                                    size_t n);
 /** tb_trace_load - read meta, processes, threads, sums: what is asked for all the time */
 enum tb_status tb_trace_load(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_trace_load_segments(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;

@@ -1,6 +1,7 @@
 /*
- * The writer's own state: writer.c opens and closes, writer_rows.c writes the small tables,
- * writer_events.c takes events and keeps segments, limit.c deletes the oldest detail.
+ * The writer's own state: writer.c opens and closes, writer_sql.c has the statements, writer_rows.c
+ * writes the small tables, writer_events.c takes events and keeps segments, limit.c deletes the
+ * oldest detail.
  *
  * Every write goes through tb_writer_run(). The first one that fails ends recording for good
  * (tb_writer_broke): the transaction is rolled back, what comes later is only counted, and
@@ -14,7 +15,7 @@
 #include "store/batch.h"
 #include "store/store_internal.h"
 
-/* One prepared statement each; their SQL is in writer_rows.c. */
+/* One prepared statement each; their SQL is in writer_sql.c. */
 enum tb_writer_stmt {
     TB_SQL_BEGIN, /* the first three open no transaction */
     TB_SQL_COMMIT,
@@ -111,6 +112,8 @@ bool tb_writer_query(struct tb_store *s, enum tb_writer_stmt id, int64_t *out, i
                      const char *format, ...);
 /** tb_writer_stmt - the prepared statement, NULL once recording has failed */
 sqlite3_stmt *tb_writer_stmt(struct tb_store *s, enum tb_writer_stmt id);
+/** tb_writer_finish - reset after a step that gave @rc; false once recording has failed */
+bool tb_writer_finish(struct tb_store *s, sqlite3_stmt *st, int rc);
 void tb_writer_broke(struct tb_store *s, int rc);
 /** tb_writer_begin - open the transaction of the batch if there is none */
 bool tb_writer_begin(struct tb_store *s);
@@ -122,8 +125,8 @@ bool tb_writer_segments(struct tb_store *s);
 void tb_writer_commit(struct tb_store *s);
 /** tb_writer_trim - delete the oldest detail if the file is about to pass max_size */
 void tb_writer_trim(struct tb_store *s);
-/** tb_writer_grow - room for one more in an array; false: no memory */
-bool tb_writer_grow(void *array, uint32_t count, uint32_t *room, size_t size);
+/** tb_writer_grow - @array with room for one more than @count, or NULL: then @array is as it was */
+void *tb_writer_grow(void *array, uint32_t count, uint32_t *room, size_t size);
 uint64_t tb_writer_clock(void);
 
 #endif

@@ -25,8 +25,11 @@ static bool enter_segment(struct tb_store *s, struct tb_writer_thread *t,
 {
     if (t->open.count > 0 &&
         (t->open.step != e->step || t->open.count == TB_STORE_SEGMENT_EVENTS)) {
-        if (!tb_writer_grow(&s->closed, s->closed_count, &s->closed_room, sizeof(*s->closed)))
+        void *grown =
+            tb_writer_grow(s->closed, s->closed_count, &s->closed_room, sizeof(*s->closed));
+        if (!grown)
             return false;
+        s->closed = grown;
         end_segment(s, t);
     }
     if (t->open.count == 0) {
