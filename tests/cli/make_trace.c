@@ -49,7 +49,8 @@ static void event(struct maker *m, uint32_t thread, unsigned kind, uint64_t step
                                .time_ns = 1000000 * m->seq};
 
     must(m, tb_store_intern_site(m->store, site, strlen(site), &e.site, &m->err));
-    must(m, tb_store_intern_range(m->store, range, strlen(range), &e.range, &m->err));
+    if (*range)
+        must(m, tb_store_intern_range(m->store, range, strlen(range), &e.range, &m->err));
     must(m, tb_store_event(m->store, &e, a, n, NULL, &m->err));
     m->seq++;
 }

@@ -31,7 +31,7 @@ if command -v sqlite3 >/dev/null; then
     sqlite3 other.twinbit 'CREATE TABLE t(x)'
     bad "not a trace" show other.twinbit
     cp a.twinbit version.twinbit
-    sqlite3 version.twinbit 'PRAGMA user_version = 99'
+    sqlite3 version.twinbit "PRAGMA user_version = 99; UPDATE meta SET value = '99' WHERE name = 'minReader'"
     bad "version" show version.twinbit
 fi
 for size in 10 100 1000 5000; do
