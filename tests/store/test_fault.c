@@ -259,8 +259,8 @@ static void test_kill__at_random_times_keeps_what_was_flushed(void **state)
     make_clean(folder);
 }
 
-/* The -wal of a killed recording: cut anywhere, or gone. */
-static void test_kill__a_cut_or_missing_wal_is_read_or_named(void **state)
+/* The -wal of a killed recording: cut or changed anywhere, or gone. */
+static void test_kill__a_damaged_or_missing_wal_is_read_or_named(void **state)
 {
     const char *folder = make_folder();
     struct model *m = small_model();
@@ -280,6 +280,13 @@ static void test_kill__a_cut_or_missing_wal_is_read_or_named(void **state)
     char *whole = make_read_file(wal, &n);
     for (int i = 0; i < 60; i++) {
         make_write_file(wal, whole, i < 5 ? (size_t)i * 8 : make_rand(&r) % n);
+        (void)compare_prefix(path, m, &w, false);
+    }
+    for (int i = 0; i < 60; i++) { /* and changed anywhere */
+        size_t at = make_rand(&r) % n;
+        whole[at] ^= 4;
+        make_write_file(wal, whole, n);
+        whole[at] ^= 4;
         (void)compare_prefix(path, m, &w, false);
     }
     assert_int_equal(unlink(wal), 0);
@@ -397,7 +404,7 @@ int main(void)
         cmocka_unit_test(test_fault__a_disk_that_stays_full_fails_no_call_but_close),
         cmocka_unit_test(test_kill__at_each_change_leaves_a_readable_prefix),
         cmocka_unit_test(test_kill__at_random_times_keeps_what_was_flushed),
-        cmocka_unit_test(test_kill__a_cut_or_missing_wal_is_read_or_named),
+        cmocka_unit_test(test_kill__a_damaged_or_missing_wal_is_read_or_named),
         cmocka_unit_test(test_full__a_file_size_limit_ends_recording_like_a_full_disk),
         cmocka_unit_test(test_full__a_small_disk_gets_a_whole_footer),
     };
