@@ -145,8 +145,9 @@ bool tb_fp_layout_contiguous(const struct tb_fp_layout *l);
 uint64_t tb_fp_layout_bytes(const struct tb_fp_layout *l);
 /**
  * tb_fp_strided - fingerprint of the elements of a strided view in row-major order, no copy of the
- * whole (one leaf at a time); dimensions of stride 0 and size > 1 are hashed once. For a contiguous
- * layout the value equals tb_fp_host() of its bytes.
+ * whole (a leaf at a time; eight for transposed matrices, at most 48 KiB of stack); dimensions of
+ * stride 0 and size > 1 are hashed once. For a contiguous layout the value equals tb_fp_host() of
+ * its bytes.
  * @pool: may be NULL
  */
 struct tb_fp tb_fp_strided(const void *base, const struct tb_fp_layout *l,
