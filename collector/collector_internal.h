@@ -129,8 +129,12 @@ void tb_drain_post(struct tb_drain *d, const struct tb_drain_cmd *cmd);
 void tb_drain_counts(struct tb_drain *d, struct tb_drain_counts *out);
 /** tb_drain_idle - processes that were posted GONE and are drained to the end */
 uint32_t tb_drain_finished(struct tb_drain *d);
-/** tb_drain_join - after END was posted; waits. The first error of the store in @err. Frees @d */
-enum tb_status tb_drain_join(struct tb_drain *d, struct tb_error *err) TB_MUST_CHECK;
+/**
+ * tb_drain_join - after END was posted: wait, free @d
+ * @counts: the last ones, may be NULL. Returns: the first error of the store.
+ */
+enum tb_status tb_drain_join(struct tb_drain *d, struct tb_drain_counts *counts,
+                             struct tb_error *err) TB_MUST_CHECK;
 
 /* ---------------------------------------------------------------- ring.c */
 

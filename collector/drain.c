@@ -332,11 +332,14 @@ uint32_t tb_drain_finished(struct tb_drain *d)
     return __atomic_load_n(&d->finished, __ATOMIC_ACQUIRE);
 }
 
-enum tb_status tb_drain_join(struct tb_drain *d, struct tb_error *err)
+enum tb_status tb_drain_join(struct tb_drain *d, struct tb_drain_counts *counts,
+                             struct tb_error *err)
 {
     enum tb_status st;
 
     (void)pthread_join(d->thread, NULL);
+    if (counts)
+        *counts = d->counts;
     st = d->sink.error.status;
     if (st != TB_OK && err)
         *err = d->sink.error;

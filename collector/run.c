@@ -245,8 +245,10 @@ static enum tb_status open_store(struct tb_col *c, struct tb_error *err)
 static enum tb_status open_all(struct tb_col *c, struct tb_error *err)
 {
     struct tb_server_hooks hooks = {c, on_hello, on_message, on_no_tap};
-    enum tb_status st = open_store(c, err);
+    enum tb_status st = tb_signals_open(&c->signals, err);
 
+    if (st == TB_OK)
+        st = open_store(c, err);
     if (st == TB_OK)
         st = make_bell(c, err);
     if (st != TB_OK)
@@ -256,8 +258,6 @@ static enum tb_status open_all(struct tb_col *c, struct tb_error *err)
     if (st == TB_OK)
         st =
             tb_server_open(&c->server, &c->effective.config, c->o->libdir, c->bell_fd, &hooks, err);
-    if (st == TB_OK)
-        st = tb_signals_open(&c->signals, err);
     if (st == TB_OK)
         st = tb_drain_start(&c->drain, c->store, c->bell, err);
     return st;
@@ -366,7 +366,7 @@ static void not_covered(void *arg, const char *argv, const char *why)
 }
 
 /* What nobody recorded, and what still lives, as rows; then the drain ends. */
-static void end_drain(struct tb_col *c)
+static void end_drain(struct tb_col *c, struct tb_drain_counts *counts)
 {
     struct tb_error err = {0};
     char detail[64];
@@ -379,7 +379,7 @@ static void end_drain(struct tb_col *c)
             cover(c, p, "still running", p->argv, detail);
         }
     tb_drain_post(c->drain, &(struct tb_drain_cmd){.kind = TB_DRAIN_END});
-    if (tb_drain_join(c->drain, &err) != TB_OK)
+    if (tb_drain_join(c->drain, counts, &err) != TB_OK)
         keep_line(c, err.text);
     c->drain = NULL;
 }
@@ -428,17 +428,12 @@ static void fill_result(struct tb_col *c, const struct tb_drain_counts *counts,
 
 static void close_trace(struct tb_col *c, struct tb_collector_result *result)
 {
-    struct tb_drain_counts counts;
+    struct tb_drain_counts counts = {0};
     struct tb_error err = {0};
     struct stat st;
 
-    tb_drain_counts(c->drain, &counts);
-    end_drain(c);
+    end_drain(c, &counts);
     name_processes(c);
-    struct tb_store_stats stats;
-    tb_store_stats(c->store, &stats);
-    counts = (struct tb_drain_counts){stats.events,   stats.accesses, counts.steps,   stats.lost,
-                                      stats.coverage, stats.bytes,    stats.disk_full};
     fill_result(c, &counts, result);
     set_number(c, "exit_status", result->exit_status, 0);
     set_number(c, "wall_s", result->wall_s, 3);
@@ -466,7 +461,7 @@ static void release(struct tb_col *c)
 {
     if (c->drain) {
         tb_drain_post(c->drain, &(struct tb_drain_cmd){.kind = TB_DRAIN_END});
-        (void)!tb_drain_join(c->drain, NULL);
+        (void)!tb_drain_join(c->drain, NULL, NULL);
     }
     tb_server_close(c->server);
     tb_signals_close(&c->signals);

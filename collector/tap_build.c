@@ -69,7 +69,8 @@ static enum tb_status find_torch(struct tap *t, const char *libtorch, struct tb_
     cut_name(t->lib);
     (void)snprintf(t->torch, sizeof(t->torch), "%s", t->lib);
     cut_name(t->torch);
-    if (!version_from(t, "torch/headeronly/version.h") && !version_from(t, "torch/version.h"))
+    if (!version_from(t, "torch/headeronly/version.h") &&
+        !version_from(t, "torch/csrc/api/include/torch/version.h")) /* before torch 2.8 */
         return tb_fail(err, TB_ERR_UNSUPPORTED,
                        "no torch headers in '%s/include': reinstall torch with its headers",
                        t->torch);

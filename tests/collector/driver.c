@@ -1,7 +1,8 @@
 /*
  * `twinbit run` for tests, without the program: tb_collector_run() and its result as a line.
- *   driver [-o TRACE] [-d LIBDIR] [-r RING_BYTES] [-t RING_TOTAL] [-w WAIT_MS] [-R RESULT_FILE] [-D] [-f] [-v] [-a HOW] -- CMD...
- * -D: drop when full; -f: overwrite; -v: closing paragraph; RESULT_FILE gets "name value" lines.
+ *   driver [-o TRACE] [-d LIBDIR] [-r RING_BYTES] [-t RING_TOTAL] [-w WAIT_MS] [-R RESULT_FILE]
+ * [-D] [-f] [-v] [-a HOW] -- CMD... -D: drop when full; -f: overwrite; -v: closing paragraph;
+ * RESULT_FILE gets "name value" lines.
  */
 #include <inttypes.h>
 #include <stdio.h>

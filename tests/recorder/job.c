@@ -1,16 +1,19 @@
 /*
- * A job for the tests: loads the fake libtorch and runs the parts named on its command line, in order.
- * Prints what a job prints; its output and status must be the same with and without twinbit.
+ * A job for the tests: loads the fake libtorch and runs the parts named on its command line, in
+ * order. Prints what a job prints; its output and status must be the same with and without twinbit.
  *
- *   ops N            N operators in this thread             threads T N      T threads, N each, at once
- *   turns T N        T threads one after the other, N each   kind K N         N operators of fake_kind K
- *   step             the end of a step                      fork N           a child that runs N, waited for
- *   forks K N        K children at once, N operators each    forkbusy T N     fork while T threads record
- *   closefds         close every descriptor but 0 1 2        exec ARGS...     exec this program with ARGS
- *   execmid ARGS...  the same from a thread                 spawn ENV ARGS.. run this program, env cut if ENV=cut
- *   orphan N         a grandchild that is reparented         print TEXT       a line on stdout
- *   sleep MS         write FILE TEXT   kill SIG   exit N   _exit N   waitfile FILE   stopself
- *   slow N US        N operators, US microseconds apart      errno            a dlsym must keep errno
+ *   ops N            N operators in this thread             threads T N      T threads, N each, at
+ * once turns T N        T threads one after the other, N each   kind K N         N operators of
+ * fake_kind K step             the end of a step                      fork N           a child that
+ * runs N, waited for forks K N        K children at once, N operators each    forkbusy T N     fork
+ * while T threads record closefds         close every descriptor but 0 1 2        exec ARGS... exec
+ * this program with ARGS execmid ARGS...  the same from a thread                 spawn ENV ARGS..
+ * run this program, env cut if ENV=cut orphan N         a grandchild that is reparented print TEXT
+ * a line on stdout sleep MS         write FILE TEXT   kill SIG   exit N   _exit N   waitfile FILE
+ * stopself slow N US        N operators, US microseconds apart      errno            a dlsym must
+ * keep errno forkaway N MS    a child that runs N, lives on for MS and is not waited for count FILE
+ * N     N operators; FILE (8 bytes, mapped) has the number of those that returned maps, forkmaps
+ * lines of /proc/self/maps that name a ring
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -21,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -225,6 +229,35 @@ static void check_errno(void)
         exit(92);
 }
 
+/* The page survives whatever kills us. */
+static void counted(const char *path, uint64_t n)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    if (fd < 0 || ftruncate(fd, 8) != 0)
+        exit(88);
+    volatile uint64_t *count = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    for (uint64_t i = 0; i < n; i++) {
+        op(next_tag++, FAKE_ADD);
+        *count = i + 1;
+    }
+}
+
+static void print_ring_maps(void)
+{
+    char line[1024];
+    FILE *f = fopen("/proc/self/maps", "r");
+    int n = 0;
+
+    while (f && fgets(line, sizeof(line), f))
+        n += strstr(line, "twinbit-ring") != NULL;
+    printf("ring mappings: %d\n", n);
+    fflush(stdout);
+    if (f)
+        fclose(f);
+}
+
 static void write_file(const char *path, const char *text)
 {
     FILE *f = fopen(path, "w");
@@ -286,6 +319,27 @@ static int waiting_part(char **a)
         while (access(a[1], F_OK) != 0)
             usleep(2000);
         return 2;
+    }
+    if (!strcmp(a[0], "count"))
+        return counted(a[1], number(a[2])), 3;
+    if (!strcmp(a[0], "maps"))
+        return print_ring_maps(), 1;
+    if (!strcmp(a[0], "forkaway")) { /* a child that outlives us */
+        if (fork() == 0) {
+            next_tag = 1ull << 40;
+            ops(number(a[1]), FAKE_ADD);
+            usleep((useconds_t)number(a[2]) * 1000);
+            _exit(0);
+        }
+        return 3;
+    }
+    if (!strcmp(a[0], "forkmaps")) { /* in a child, before its first operator */
+        pid_t pid = fork();
+        if (pid == 0) {
+            print_ring_maps();
+            _exit(0);
+        }
+        return wait_ok(pid), 1;
     }
     if (!strcmp(a[0], "slow")) {
         for (uint64_t i = number(a[1]); i > 0; i--) {
