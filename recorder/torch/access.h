@@ -1,7 +1,8 @@
-// access.h - one access of an operator: which bytes, in which layout, and the text and key of a site.
+// access.h - one access of an operator: which bytes, in which layout, and the text and key of a
+// site.
 //
-// Start at look(): it says whether a tensor's bytes may be looked at, without ever calling Python, and fills
-// an Acc. hash_access() fingerprints the bytes on torch's own threads.
+// Start at look(): it says whether a tensor's bytes may be looked at, without ever calling Python,
+// and fills an Acc. hash_access() fingerprints the bytes on torch's own threads.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -17,7 +18,8 @@
 #include "allocs.h"
 #include "ops.h"
 
-namespace tb {
+namespace tb
+{
 
 extern const tb_rec_api *R;
 
@@ -26,21 +28,22 @@ static const char *const TB_DTYPE_NAMES[TB_DT_COUNT] = {
     "?",    "u8",  "i8",  "i16",  "i32",    "i64",    "f16", "f32", "f64", "bf16",
     "bool", "c32", "c64", "c128", "f8e4m3", "f8e5m2", "u16", "u32", "u64"};
 
-// fine: look at its bytes; skip: nothing there; wrapped: a Python number, an argument; opaque: bytes that cannot be
-// fingerprinted here; indirect: a subclass, a fake or a transform, whose work other operators do
+// fine: look at its bytes; skip: nothing there; wrapped: a Python number, an argument; opaque:
+// bytes that cannot be fingerprinted here; indirect: a subclass, a fake or a transform, whose work
+// other operators do
 enum class Look : uint8_t { fine, skip, wrapped, opaque, indirect };
 
 struct Acc {
     char mode = 'r';
     uint8_t dtype = 0, fp_kind = 0, ndim = 0;
     bool contiguous = true, conj = false, neg = false;
-    uint16_t arg = 0;         // index of the argument, or kOut + index of the result
-    int32_t item = -1;        // index in a list
-    uint32_t dims = 0;        // where its sizes (and strides) start in the context's arena
+    uint16_t arg = 0;  // index of the argument, or kOut + index of the result
+    int32_t item = -1; // index in a list
+    uint32_t dims = 0; // where its sizes (and strides) start in the context's arena
     uint32_t elem = 0;
     uint64_t alloc = 0;
-    int64_t offset = 0;       // bytes from the allocation to element (0, 0, ...)
-    uint64_t bytes = 0;       // of all elements, row-major
+    int64_t offset = 0; // bytes from the allocation to element (0, 0, ...)
+    uint64_t bytes = 0; // of all elements, row-major
     const char *ptr = nullptr;
     c10::StorageImpl *storage = nullptr;
     tb_fp fp{};
@@ -54,24 +57,40 @@ static uint8_t dtype_of(const c10::TensorImpl *t)
     using S = c10::ScalarType;
     switch (c10::typeMetaToScalarType(t->dtype())) {
     case S::QUInt8: // quantised tensors: the stored integers
-    case S::Byte: return TB_DT_U8;
+    case S::Byte:
+        return TB_DT_U8;
     case S::QInt8:
-    case S::Char: return TB_DT_I8;
-    case S::Short: return TB_DT_I16;
+    case S::Char:
+        return TB_DT_I8;
+    case S::Short:
+        return TB_DT_I16;
     case S::QInt32:
-    case S::Int: return TB_DT_I32;
-    case S::Long: return TB_DT_I64;
-    case S::Half: return TB_DT_F16;
-    case S::Float: return TB_DT_F32;
-    case S::Double: return TB_DT_F64;
-    case S::BFloat16: return TB_DT_BF16;
-    case S::Bool: return TB_DT_BOOL;
-    case S::ComplexHalf: return TB_DT_C32;
-    case S::ComplexFloat: return TB_DT_C64;
-    case S::ComplexDouble: return TB_DT_C128;
-    case S::Float8_e4m3fn: return TB_DT_F8E4M3;
-    case S::Float8_e5m2: return TB_DT_F8E5M2;
-    default: return TB_DT_UNKNOWN;
+    case S::Int:
+        return TB_DT_I32;
+    case S::Long:
+        return TB_DT_I64;
+    case S::Half:
+        return TB_DT_F16;
+    case S::Float:
+        return TB_DT_F32;
+    case S::Double:
+        return TB_DT_F64;
+    case S::BFloat16:
+        return TB_DT_BF16;
+    case S::Bool:
+        return TB_DT_BOOL;
+    case S::ComplexHalf:
+        return TB_DT_C32;
+    case S::ComplexFloat:
+        return TB_DT_C64;
+    case S::ComplexDouble:
+        return TB_DT_C128;
+    case S::Float8_e4m3fn:
+        return TB_DT_F8E4M3;
+    case S::Float8_e5m2:
+        return TB_DT_F8E5M2;
+    default:
+        return TB_DT_UNKNOWN;
     }
 }
 
@@ -89,8 +108,12 @@ template <size_t N> static c10::DispatchKeySet keys_named(const char *const (&na
 // Tensors whose accessors may call Python or throw: test for them before anything else.
 static const c10::DispatchKeySet &indirect_keys()
 {
-    static const char *const names[] = {"Python",  "Fake",    "Functionalize",
-                                        "Batched", "FuncTorchBatched", "FuncTorchGradWrapper",
+    static const char *const names[] = {"Python",
+                                        "Fake",
+                                        "Functionalize",
+                                        "Batched",
+                                        "FuncTorchBatched",
+                                        "FuncTorchGradWrapper",
                                         "BatchedNestedTensor"};
     static const c10::DispatchKeySet keys = keys_named(names);
     return keys;
@@ -130,7 +153,8 @@ static Look look(const c10::TensorImpl *t, Acc &a, std::vector<int64_t> &arena, 
     }
     if (t->is_wrapped_number())
         return Look::wrapped;
-    if (keys.has_any(opaque_keys()) || t->layout() != c10::kStrided || !t->has_storage() || t->storage_access_should_throw_) {
+    if (keys.has_any(opaque_keys()) || t->layout() != c10::kStrided || !t->has_storage() ||
+        t->storage_access_should_throw_) {
         *why = "layout without plain bytes";
         return Look::opaque;
     }
@@ -186,7 +210,8 @@ static void span(const Acc &a, const int64_t *dims, int64_t *lo, int64_t *hi)
     }
 }
 
-// torch's own OpenMP pool, entered through the library it is linked with: cores are shared with the job
+// torch's own OpenMP pool, entered through the library it is linked with: cores are shared with the
+// job
 extern void (*gomp_parallel)(void (*)(void *), void *, unsigned, unsigned);
 extern int (*gomp_num_threads)(void);
 extern int (*gomp_thread_num)(void);
@@ -214,7 +239,8 @@ static void pool_run(void *, void (*body)(void *, size_t, size_t), void *arg, si
     gomp_parallel(pool_entry, &job, 0, 0);
 }
 
-constexpr size_t kPoolMin = 192 * 1024; // bytes below which waking a second thread costs more than it saves
+constexpr size_t kPoolMin =
+    192 * 1024; // bytes below which waking a second thread costs more than it saves
 
 static const tb_fp_pool *pool_for(uint64_t bytes)
 {
@@ -229,8 +255,8 @@ static const tb_fp_pool *pool_for(uint64_t bytes)
     return &pool;
 }
 
-static tb_fp hash_bytes(const char *ptr, uint64_t bytes, uint32_t elem, int ndim, const int64_t *dims,
-                        bool contiguous)
+static tb_fp hash_bytes(const char *ptr, uint64_t bytes, uint32_t elem, int ndim,
+                        const int64_t *dims, bool contiguous)
 {
     if (contiguous)
         return R->fp_host_pool(ptr, bytes, 0, pool_for(bytes));

@@ -1,8 +1,10 @@
-// allocs.h - which allocation (storage) a tensor lies in, who wrote it last, and the continuity check.
+// allocs.h - which allocation (storage) a tensor lies in, who wrote it last, and the continuity
+// check.
 //
-// Start at Allocs::find(). A storage is held by a weak reference, so its address cannot be handed to
-// another storage while the table knows it; the bytes are freed as ever. Entries of dead storages are swept
-// a few at a time. Extents (who wrote which bytes last) are kept with --inputs only.
+// Start at Allocs::find(). A storage is held by a weak reference, so its address cannot be handed
+// to another storage while the table knows it; the bytes are freed as ever. Entries of dead
+// storages are swept a few at a time. Extents (who wrote which bytes last) are kept with --inputs
+// only.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -15,7 +17,8 @@
 
 #include "recorder/recorder.h"
 
-namespace tb {
+namespace tb
+{
 
 enum class Origin : uint8_t { unknown, empty, external, recorded };
 
@@ -23,8 +26,8 @@ enum class Origin : uint8_t { unknown, empty, external, recorded };
 struct Geometry {
     uint8_t dtype = 0;
     uint32_t elem = 0;
-    int64_t offset = 0;        // bytes from the allocation to element (0, 0, ...)
-    int64_t lo = 0, hi = 0;    // bytes touched, relative to the allocation
+    int64_t offset = 0;     // bytes from the allocation to element (0, 0, ...)
+    int64_t lo = 0, hi = 0; // bytes touched, relative to the allocation
     bool contiguous = true;
     std::vector<int64_t> dims; // sizes, then strides; empty if contiguous
 };
@@ -33,9 +36,9 @@ struct Extent {
     Geometry geo;
     tb_fp fp{};
     uint64_t seq = TB_REC_NO_SEQ; // of its writer; TB_REC_NO_SEQ: no recorded writer
-    uint64_t sure = 0;            // value of the event counter when the bytes were last as `fp` says
-    const char *writer = "";      // operator's name, or how the bytes came to be
-    bool check = true;            // false: changes behind us are explained
+    uint64_t sure = 0;       // value of the event counter when the bytes were last as `fp` says
+    const char *writer = ""; // operator's name, or how the bytes came to be
+    bool check = true;       // false: changes behind us are explained
 };
 
 struct PendingWork; // collectives that have not finished yet (tap.cc)
@@ -45,7 +48,8 @@ struct Alloc {
     const void *data = nullptr;
     size_t nbytes = 0;
     uint64_t id = 0;
-    int64_t base = 0; // bytes from the allocation's first address to this storage's (external aliases)
+    int64_t base =
+        0; // bytes from the allocation's first address to this storage's (external aliases)
     Origin origin = Origin::unknown;
     uint8_t pending = 0; // a collective writes it and was not seen to finish
     // the last recorded write, for operators that only wrap another
@@ -59,7 +63,8 @@ class Allocs
   public:
     std::mutex lock; // held by the caller around every call
 
-    // find - the entry of a storage, made at first sight. nullptr: no memory. Valid until the next find().
+    // find - the entry of a storage, made at first sight. nullptr: no memory. Valid until the next
+    // find().
     Alloc *find(c10::StorageImpl *s)
     {
         if (cap_ == 0 || used_ * 10 >= cap_ * 7)
@@ -101,7 +106,8 @@ class Allocs
     Alloc *table_ = nullptr;
     size_t cap_ = 0, used_ = 0, hand_ = 0;
     uint64_t next_id_ = 1;
-    std::map<const char *, External> external_; // live storages over somebody else's memory, by address
+    std::map<const char *, External>
+        external_; // live storages over somebody else's memory, by address
 
     size_t slot_of(const c10::StorageImpl *s) const
     {
@@ -113,7 +119,8 @@ class Allocs
         return c10::raw::weak_intrusive_ptr::use_count(s) == 0;
     }
 
-    // A storage whose memory was replaced (resize_) keeps its identity and loses what was known of its bytes.
+    // A storage whose memory was replaced (resize_) keeps its identity and loses what was known of
+    // its bytes.
     void refresh(Alloc &a)
     {
         const void *data = a.key->data();

@@ -1,8 +1,9 @@
-// collectives.h - collectives finish after their operator has returned: their outputs are hashed later.
+// collectives.h - collectives finish after their operator has returned: their outputs are hashed
+// later.
 //
-// note_collective() at the operator's end keeps the tensors and the Work. settle() emits the event of a
-// collective where an operator first touches a buffer that it wrote (the place is the same in every run, unlike
-// the moment of completion); at the end of a step, of all that have finished.
+// note_collective() at the operator's end keeps the tensors and the Work. settle() emits the event
+// of a collective where an operator first touches a buffer that it wrote (the place is the same in
+// every run, unlike the moment of completion); at the end of a step, of all that have finished.
 #pragma once
 
 #if __has_include(<torch/csrc/distributed/c10d/Work.hpp>)
@@ -12,7 +13,8 @@
 
 #include "state.h"
 
-namespace tb {
+namespace tb
+{
 
 struct Pending {
     const OpInfo *op;
@@ -25,8 +27,9 @@ struct Pending {
     c10::intrusive_ptr<::c10d::Work> work;
 #endif
 
-    // Whoever waits may wait on the future, which is completed before the Work says so. Point-to-point works
-    // have none, and some cannot be asked at all: then the touch itself says that the job has waited.
+    // Whoever waits may wait on the future, which is completed before the Work says so.
+    // Point-to-point works have none, and some cannot be asked at all: then the touch itself says
+    // that the job has waited.
     bool done() const
     {
 #ifdef TB_HAVE_C10D

@@ -1,15 +1,18 @@
-// continuity.h - with --inputs: what an operator reads must be what the last recorded writer left there.
+// continuity.h - with --inputs: what an operator reads must be what the last recorded writer left
+// there.
 //
-// Each allocation keeps the extents that were written, by whom and with which fingerprint. before_access()
-// hashes those that an access touches again, in their writer's layout; after_write() replaces what was
-// overwritten. All under the lock of Allocs.
+// Each allocation keeps the extents that were written, by whom and with which fingerprint.
+// before_access() hashes those that an access touches again, in their writer's layout;
+// after_write() replaces what was overwritten. All under the lock of Allocs.
 #pragma once
 
 #include "state.h"
 
-namespace tb {
+namespace tb
+{
 
-constexpr size_t kMaxExtents = 256; // an allocation; beyond it the oldest are forgotten, and counted
+constexpr size_t kMaxExtents =
+    256; // an allocation; beyond it the oldest are forgotten, and counted
 
 struct Unseen { // an extent whose bytes changed behind us
     const char *writer;
@@ -72,7 +75,8 @@ static void add_extent(Alloc &al, Extent &&e, uint64_t *forgotten)
     list.push_back(std::move(e));
 }
 
-// check_extent - hash an extent again; a change is reported once: the extent takes the value that is there now
+// check_extent - hash an extent again; a change is reported once: the extent takes the value that
+// is there now
 static void check_extent(const Alloc &al, Extent &e, std::vector<Unseen> &unseen)
 {
     if (!inside(al, e.geo))
@@ -112,8 +116,8 @@ static void before_write(Alloc &al, const Geometry &g, std::vector<Unseen> &unse
             check_extent(al, e, unseen);
 }
 
-// after_write - @g now holds what event @seq wrote: older extents inside it end, those that stick out are
-// hashed again as they are now.
+// after_write - @g now holds what event @seq wrote: older extents inside it end, those that stick
+// out are hashed again as they are now.
 static void after_write(Alloc &al, Geometry &&g, tb_fp fp, uint64_t seq, const char *writer,
                         uint64_t *forgotten)
 {

@@ -1,9 +1,10 @@
 // ops.h - what an operator does with its arguments, asked once of the dispatcher and the schema.
 //
-// Start at op_info(): it answers from a cache keyed by the schema's address. Which calls write is never
-// guessed from the call tree: a composite operator is a range, a result that aliases an argument
-// without a write mark is a view, the empties hand out bytes nobody wrote, and all else writes its results
-// and the arguments that its schema marks. What schemas cannot say stands in the tables below.
+// Start at op_info(): it answers from a cache keyed by the schema's address. Which calls write is
+// never guessed from the call tree: a composite operator is a range, a result that aliases an
+// argument without a write mark is a view, the empties hand out bytes nobody wrote, and all else
+// writes its results and the arguments that its schema marks. What schemas cannot say stands in the
+// tables below.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -16,7 +17,8 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tb {
+namespace tb
+{
 
 enum class OpClass : uint8_t { ignore, range, view, empty, writer, collective };
 
@@ -40,37 +42,49 @@ struct OpInfo {
     std::vector<bool> ret_is_arg; // result i is an argument that the schema marks as written
 };
 
-// Write-only arguments: marked as written by the schema, not read by the kernel. `self` unless it is out=.
+// Write-only arguments: marked as written by the schema, not read by the kernel. `self` unless it
+// is out=.
 static const char *const kWriteOnly[] = {
-    "aten::zero_",      "aten::fill_",       "aten::copy_",       "aten::random_",
-    "aten::bernoulli_", "aten::normal_",     "aten::uniform_",    "aten::exponential_",
-    "aten::geometric_", "aten::log_normal_", "aten::cauchy_",     "aten::_foreach_zero_",
-    "aten::_foreach_copy_", "aten::eye_",    "aten::arange_",
+    "aten::zero_",          "aten::fill_",       "aten::copy_",    "aten::random_",
+    "aten::bernoulli_",     "aten::normal_",     "aten::uniform_", "aten::exponential_",
+    "aten::geometric_",     "aten::log_normal_", "aten::cauchy_",  "aten::_foreach_zero_",
+    "aten::_foreach_copy_", "aten::eye_",        "aten::arange_",
 };
 
-// They hand out storage that nobody wrote (or only move it): hashing it would make equal runs differ.
+// They hand out storage that nobody wrote (or only move it): hashing it would make equal runs
+// differ.
 static const char *const kEmpties[] = {
-    "aten::empty",           "aten::empty_like",       "aten::empty_strided",
-    "aten::empty_permuted",  "aten::new_empty",        "aten::new_empty_strided",
-    "aten::empty_quantized", "aten::_empty_affine_quantized",
-    "aten::_empty_per_channel_affine_quantized",       "aten::resize_",
-    "aten::resize_as_",      "aten::resize_as_sparse_", "aten::set_",
-    "aten::_resize_output_", "aten::sparse_resize_",   "aten::record_stream",
+    "aten::empty",
+    "aten::empty_like",
+    "aten::empty_strided",
+    "aten::empty_permuted",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+    "aten::empty_quantized",
+    "aten::_empty_affine_quantized",
+    "aten::_empty_per_channel_affine_quantized",
+    "aten::resize_",
+    "aten::resize_as_",
+    "aten::resize_as_sparse_",
+    "aten::set_",
+    "aten::_resize_output_",
+    "aten::sparse_resize_",
+    "aten::record_stream",
     "aten::_efficientzerotensor",
 };
 
 // In place by name, but they change what a tensor says of its bytes, not the bytes.
 static const char *const kMetadata[] = {
-    "aten::detach_",    "aten::squeeze_",   "aten::unsqueeze_", "aten::t_",
-    "aten::transpose_", "aten::swapaxes_",  "aten::swapdims_",  "aten::as_strided_",
-    "aten::rename_",    "aten::requires_grad_", "aten::set_data", "aten::retain_grad",
-    "aten::_conj",      "aten::_neg_view",  "aten::_fw_primal", "aten::_backward",
+    "aten::detach_",    "aten::squeeze_",       "aten::unsqueeze_", "aten::t_",
+    "aten::transpose_", "aten::swapaxes_",      "aten::swapdims_",  "aten::as_strided_",
+    "aten::rename_",    "aten::requires_grad_", "aten::set_data",   "aten::retain_grad",
+    "aten::_conj",      "aten::_neg_view",      "aten::_fw_primal", "aten::_backward",
 };
 
-// Operators with a kernel of their own that do nothing but call another operator on the same bytes. The
-// explicit composites of ATen are like that too, and are found by asking the dispatcher. Where such an inner
-// write of the very same bytes was recorded, its fingerprint is theirs and the bytes are not hashed again;
-// where none was recorded, they are hashed like any other.
+// Operators with a kernel of their own that do nothing but call another operator on the same bytes.
+// The explicit composites of ATen are like that too, and are found by asking the dispatcher. Where
+// such an inner write of the very same bytes was recorded, its fingerprint is theirs and the bytes
+// are not hashed again; where none was recorded, they are hashed like any other.
 static const char *const kWrappers[] = {"aten::zero_", "aten::linear"};
 
 // Collectives: what they write is not in the schema, and they finish later.
@@ -101,8 +115,7 @@ static const CollectiveRow kCollectives[] = {
     {"c10d::monitored_barrier_", ""},
 };
 
-template <size_t N>
-static bool in_table(const char *const (&table)[N], const std::string &name)
+template <size_t N> static bool in_table(const char *const (&table)[N], const std::string &name)
 {
     for (const char *row : table)
         if (name == row)
@@ -143,9 +156,10 @@ static bool has_any_kernel(const c10::OperatorHandle &op, const c10::DispatchKey
 
 using K = c10::DispatchKey;
 // kernels that compute by themselves, and those that call other operators but are no mere ranges
-static const K kBackends[] = {K::CPU,  K::CUDA, K::SparseCPU,    K::QuantizedCPU,
+static const K kBackends[] = {K::CPU,  K::CUDA,      K::SparseCPU,    K::QuantizedCPU,
                               K::Meta, K::MkldnnCPU, K::SparseCsrCPU, K::NestedTensorCPU};
-static const K kExplicit[] = {K::CompositeExplicitAutograd, K::CompositeExplicitAutogradNonFunctional};
+static const K kExplicit[] = {K::CompositeExplicitAutograd,
+                              K::CompositeExplicitAutogradNonFunctional};
 
 static bool word_in(const char *words, const std::string &w)
 {
@@ -210,7 +224,8 @@ static void classify(OpInfo &info, const c10::FunctionSchema &schema)
     auto op = c10::Dispatcher::singleton().findOp({schema.name(), schema.overload_name()});
     if (op.has_value()) {
         bool composite = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-        bool explicit_composite = has_any_kernel(*op, kExplicit), own = has_any_kernel(*op, kBackends);
+        bool explicit_composite = has_any_kernel(*op, kExplicit),
+             own = has_any_kernel(*op, kBackends);
         if (info.cls == OpClass::writer && ns == "aten" && composite && !own && !explicit_composite)
             info.cls = OpClass::range;
         info.wrapper = ns == "aten" && explicit_composite && !op->hasKernelForDispatchKey(K::CPU) &&

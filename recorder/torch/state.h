@@ -1,4 +1,5 @@
-// state.h - what the tap keeps for the process and for each thread: steps, modules, ranges, pooled contexts.
+// state.h - what the tap keeps for the process and for each thread: steps, modules, ranges, pooled
+// contexts.
 //
 // Start at struct Thread. Nothing here allocates once a thread is warm.
 #pragma once
@@ -16,7 +17,8 @@
 
 #include "access.h"
 
-namespace tb {
+namespace tb
+{
 
 // An argument that the operator writes; a weak reference, so that nobody sees a use count of ours.
 struct Written {
@@ -28,7 +30,7 @@ struct Written {
 enum class CtxKind : uint8_t { op, range, backward, user, inside };
 
 struct Snap {
-    size_t acc;    // index into accs
+    size_t acc; // index into accs
     void *handle;
 };
 
@@ -48,11 +50,12 @@ struct Body {
     }
 };
 
-// One running operator. torch deletes it after the end callback; its memory goes to the thread's pool.
+// One running operator. torch deletes it after the end callback; its memory goes to the thread's
+// pool.
 struct Ctx : at::ObserverContext {
     CtxKind kind = CtxKind::op;
-    bool partial = false;  // a tensor of it could not be looked into
-    bool silent = false;   // no event of its own: other operators do its work, or it only made views
+    bool partial = false; // a tensor of it could not be looked into
+    bool silent = false;  // no event of its own: other operators do its work, or it only made views
     const OpInfo *op = nullptr;
     struct Thread *owner = nullptr;
     Body *body = nullptr;
@@ -68,8 +71,8 @@ struct Ctx : at::ObserverContext {
 
 struct RangeItem {
     uint64_t hash;
-    const OpInfo *op;  // a composite operator, or
-    std::string user;  // a record_function scope
+    const OpInfo *op; // a composite operator, or
+    std::string user; // a record_function scope
 };
 
 struct Thread {
@@ -84,10 +87,10 @@ struct Thread {
     size_t range_depth = 0;
     std::vector<void *> free_ctx;
     std::vector<Body *> free_bodies;
-    uint64_t id = 0;               // at::RecordFunction's
+    uint64_t id = 0; // at::RecordFunction's
     uint64_t last_range_key = 0;
     uint32_t last_range = 0, generation = UINT32_MAX;
-    uint32_t line = 0;             // interned "file:line function" (--stack)
+    uint32_t line = 0; // interned "file:line function" (--stack)
     std::vector<tb_wire_access> wire;
     std::string text;
 
@@ -99,7 +102,8 @@ struct Thread {
     }
 };
 
-// Forward sequence numbers, to name the module of a gradient. A fixed table: later numbers overwrite.
+// Forward sequence numbers, to name the module of a gradient. A fixed table: later numbers
+// overwrite.
 class SeqModules
 {
   public:

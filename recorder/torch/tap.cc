@@ -1,9 +1,9 @@
 // tap.cc - the torch tap: at::RecordFunction callbacks that turn operator calls into events.
 //
-// Start at on_start() and on_end(). Compiled against the user's torch at first use with -DNDEBUG and
-// -fno-access-control (the schema that a RecordFunction holds is read in place; its public accessor copies).
-// Links nothing of twinbit: the runtime hands over struct tb_rec_api. Nothing here calls Python, throws
-// into torch, or waits.
+// Start at on_start() and on_end(). Compiled against the user's torch at first use with -DNDEBUG
+// and -fno-access-control (the schema that a RecordFunction holds is read in place; its public
+// accessor copies). Links nothing of twinbit: the runtime hands over struct tb_rec_api. Nothing
+// here calls Python, throws into torch, or waits.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
@@ -16,7 +16,8 @@
 #include "continuity.h"
 #include "state.h"
 
-namespace tb {
+namespace tb
+{
 
 const tb_rec_api *R;
 Global *G;
@@ -99,8 +100,8 @@ static const std::string &string_of(uint32_t id)
     return G->strings[id];
 }
 
-static void cover(struct tb_rec_thread *rt, unsigned severity, const char *kind, const char *subject,
-                  const char *detail)
+static void cover(struct tb_rec_thread *rt, unsigned severity, const char *kind,
+                  const char *subject, const char *detail)
 {
     R->cover(rt, severity, TB_REC_NO_SEQ, kind, subject, detail, 1);
 }
@@ -111,9 +112,9 @@ static uint64_t range_key(const Thread *t)
 {
     uint64_t h = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
 
-    return hash_combine(h, (uint64_t)t->module() << 2 | (t->backward_depth   ? 1u
-                                                        : t->optimizer_depth ? 2u
-                                                                             : 0u));
+    return hash_combine(h, (uint64_t)t->module() << 2 | (t->backward_depth    ? 1u
+                                                         : t->optimizer_depth ? 2u
+                                                                              : 0u));
 }
 
 static uint32_t range_id(Thread *t, struct tb_rec_thread *rt)
@@ -194,7 +195,7 @@ static uint64_t hash_args(uint64_t h, const c10::IValue &v)
         auto list = v.toIntList();
         h = key_step(h, 0x1100 + list.size());
         for (size_t i = 0; i < list.size(); i++)
-            h = key_step(h, (uint64_t) int64_t(list[i]));
+            h = key_step(h, (uint64_t)int64_t(list[i]));
         return h;
     }
     if (v.isDoubleList()) {
@@ -249,7 +250,8 @@ static uint32_t generator_index(const void *impl)
     return (uint32_t)(G->generators.size() - 1);
 }
 
-// The state of a CPU generator in a canonical encoding: no padding, absent samples as zeros with a flag.
+// The state of a CPU generator in a canonical encoding: no padding, absent samples as zeros with a
+// flag.
 static tb_fp rng_state(const at::CPUGeneratorImpl *gen)
 {
     uint32_t words[at::MERSENNE_STATE_N + 16] = {0};
@@ -296,9 +298,10 @@ static void add_rng_access(Body *b, const at::Generator &gen, uint16_t arg)
 
 /* ------------------------------------------------------------------ accesses */
 
-// add_tensor - look at a tensor argument or result; opaque ones become access mode x and a coverage row
-static void add_tensor(Ctx *c, struct tb_rec_thread *rt, const c10::TensorImpl *t, char mode, uint16_t arg,
-                       int32_t item)
+// add_tensor - look at a tensor argument or result; opaque ones become access mode x and a coverage
+// row
+static void add_tensor(Ctx *c, struct tb_rec_thread *rt, const c10::TensorImpl *t, char mode,
+                       uint16_t arg, int32_t item)
 {
     Body *b = c->body;
     Acc a;
@@ -331,7 +334,8 @@ static void add_tensor(Ctx *c, struct tb_rec_thread *rt, const c10::TensorImpl *
     b->accs.push_back(a);
 }
 
-constexpr uint64_t kHostRead = 1u << 20; // bytes up to which host-made memory is hashed at every read
+constexpr uint64_t kHostRead =
+    1u << 20; // bytes up to which host-made memory is hashed at every read
 
 static void report_unseen(struct tb_rec_thread *rt, const std::vector<Unseen> &list, const Acc &a,
                           const char *reader)
@@ -345,19 +349,20 @@ static void report_unseen(struct tb_rec_thread *rt, const std::vector<Unseen> &l
             cover(rt, 0, "origin", "inside an operator", running.front()->op->name.c_str());
             continue;
         }
-        snprintf(detail, sizeof(detail),
-                 "allocation %llu bytes %lld..%lld: written by %s (event %lld), changed by nobody seen, "
-                 "found by %s: %016llx%016llx became %016llx%016llx",
-                 (unsigned long long)a.alloc, (long long)u.lo, (long long)u.hi, u.writer,
-                 (long long)u.seq, reader, (unsigned long long)u.was.a, (unsigned long long)u.was.b,
-                 (unsigned long long)u.is.a, (unsigned long long)u.is.b);
+        snprintf(
+            detail, sizeof(detail),
+            "allocation %llu bytes %lld..%lld: written by %s (event %lld), changed by nobody seen, "
+            "found by %s: %016llx%016llx became %016llx%016llx",
+            (unsigned long long)a.alloc, (long long)u.lo, (long long)u.hi, u.writer,
+            (long long)u.seq, reader, (unsigned long long)u.was.a, (unsigned long long)u.was.b,
+            (unsigned long long)u.is.a, (unsigned long long)u.is.b);
         R->cover(rt, 2, R->seq(), "unseen writer", u.writer, detail, 1);
     }
 }
 
 // check_read - --inputs: continuity, and the origin of bytes that no recorded operator wrote
-static void check_read(Alloc &al, Acc &a, const std::vector<int64_t> &arena, struct tb_rec_thread *rt,
-                       const char *reader)
+static void check_read(Alloc &al, Acc &a, const std::vector<int64_t> &arena,
+                       struct tb_rec_thread *rt, const char *reader)
 {
     std::vector<Unseen> unseen;
     Geometry g = geometry_of(a, arena);
@@ -387,7 +392,8 @@ static void check_read(Alloc &al, Acc &a, const std::vector<int64_t> &arena, str
     add_extent(al, std::move(e), &forgotten);
 }
 
-// resolve - allocation and offset of every access from @from on; what must be hashed before the call is
+// resolve - allocation and offset of every access from @from on; what must be hashed before the
+// call is
 static void resolve(Ctx *c, struct tb_rec_thread *rt, size_t from)
 {
     Body *b = c->body;
@@ -415,7 +421,8 @@ static void resolve(Ctx *c, struct tb_rec_thread *rt, size_t from)
     }
 }
 
-// check_overwritten - --inputs: a partial write is hashed with what remains of older extents: check them first
+// check_overwritten - --inputs: a partial write is hashed with what remains of older extents: check
+// them first
 static void check_overwritten(Ctx *c, struct tb_rec_thread *rt)
 {
     std::vector<Unseen> unseen;
@@ -487,9 +494,8 @@ static void take_snapshot(Ctx *c, struct tb_rec_thread *rt, size_t index)
 
 static bool snapshot_is_due(const Ctx *c)
 {
-    return c->snap_spec >= 0 &&
-           G->snaps[(size_t)c->snap_spec].seen.load(std::memory_order_relaxed) ==
-               G->snaps[(size_t)c->snap_spec].k;
+    return c->snap_spec >= 0 && G->snaps[(size_t)c->snap_spec].seen.load(
+                                    std::memory_order_relaxed) == G->snaps[(size_t)c->snap_spec].k;
 }
 
 /* ------------------------------------------------------------------ events */
@@ -593,7 +599,8 @@ static void emit_pending(Thread *t, struct tb_rec_thread *rt, const Pending &w)
     give_body(t, &c);
 }
 
-// settle - emit the collectives whose buffers @touched is about to use, or all (nullptr), if they have finished
+// settle - emit the collectives whose buffers @touched is about to use, or all (nullptr), if they
+// have finished
 static void settle(Thread *t, struct tb_rec_thread *rt, const Body *touched, const char *toucher)
 {
     Pendings &p = pendings();
@@ -612,7 +619,8 @@ static void settle(Thread *t, struct tb_rec_thread *rt, const Body *touched, con
             if (!p.list[at].done()) {
                 if (touched)
                     cover(rt, 1, "collective", p.list[at].op->name.c_str(),
-                          (std::string("its buffer was touched before it had finished, by ") + toucher)
+                          (std::string("its buffer was touched before it had finished, by ") +
+                           toucher)
                               .c_str());
                 at++;
                 continue;
@@ -633,7 +641,8 @@ static bool recording_ops()
     return step >= R->config->step_from && step <= R->config->step_to;
 }
 
-static void read_arguments(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::RecordFunction &fn)
+static void read_arguments(Ctx *c, Thread *t, struct tb_rec_thread *rt,
+                           const at::RecordFunction &fn)
 {
     c10::ArrayRef<const c10::IValue> in = fn.inputs();
     const OpInfo *op = c->op;
@@ -674,7 +683,8 @@ static void read_arguments(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at
                                 add_tensor(c, rt, x.unsafeToTensorImpl(), 'r', (uint16_t)i, inner);
                             if (arg.written)
                                 c->body->written.push_back(
-                                    {c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                                    {c10::weak_intrusive_ptr<c10::TensorImpl,
+                                                             c10::UndefinedTensorImpl>(
                                          x.toTensor().getIntrusivePtr()),
                                      (uint16_t)i, inner});
                             inner++;
@@ -767,7 +777,8 @@ static void mark_lifted(c10::ArrayRef<const c10::IValue> inputs)
         al->origin = Origin::unknown;
 }
 
-// A collective at work on a thread of its back end: which of them is chance, and the result is hashed when used.
+// A collective at work on a thread of its back end: which of them is chance, and the result is
+// hashed when used.
 static bool inside_collective(const char *name)
 {
     return std::strncmp(name, "gloo:", 5) == 0 || std::strncmp(name, "ucc:", 4) == 0 ||
@@ -917,7 +928,8 @@ static void add_results(Ctx *c, struct tb_rec_thread *rt, const std::vector<c10:
         c->silent = true;
 }
 
-// hash_writes - fingerprint what was written, or take the fingerprint of an inner writer of the same bytes
+// hash_writes - fingerprint what was written, or take the fingerprint of an inner writer of the
+// same bytes
 static void hash_writes(Ctx *c, size_t from)
 {
     Body *b = c->body;
@@ -1061,7 +1073,8 @@ static void emit_states(Thread *t, struct tb_rec_thread *rt, const uintptr_t *im
     give_body(t, &c);
 }
 
-static void emit_bytes(Thread *t, struct tb_rec_thread *rt, const char *name, tb_fp fp, uint8_t kind)
+static void emit_bytes(Thread *t, struct tb_rec_thread *rt, const char *name, tb_fp fp,
+                       uint8_t kind)
 {
     Ctx c;
     Acc a;
@@ -1101,7 +1114,8 @@ static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
 
 /* ------------------------------------------------------------------ start */
 
-// "3/backward:transformer.h.1.attn/aten::addmm#0", with more parts before it, which name rank, process, thread
+// "3/backward:transformer.h.1.attn/aten::addmm#0", with more parts before it, which name rank,
+// process, thread
 static void parse_snapshot(const std::string &line)
 {
     size_t op = line.rfind('/');
@@ -1209,12 +1223,12 @@ TB_EXPORT int twinbit_tap_init(const struct tb_rec_api *api)
             return 1;
         }
         if (api->config->level >= TB_LEVEL_OP)
-            at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                      .needsInputs(true)
-                                      .needsOutputs(true)
-                                      .scopes({at::RecordScope::FUNCTION,
-                                               at::RecordScope::BACKWARD_FUNCTION,
-                                               at::RecordScope::USER_SCOPE}));
+            at::addGlobalCallback(
+                at::RecordFunctionCallback(on_start, on_end)
+                    .needsInputs(true)
+                    .needsOutputs(true)
+                    .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                             at::RecordScope::USER_SCOPE}));
         return 0;
     } catch (...) {
         return 1;
@@ -1239,7 +1253,8 @@ TB_EXPORT void twinbit_module_pop(void)
 }
 TB_EXPORT void twinbit_optimizer(int inside)
 {
-    thread_state()->optimizer_depth = inside != 0; // not a count: a step that raises never says it ended
+    thread_state()->optimizer_depth =
+        inside != 0; // not a count: a step that raises never says it ended
 }
 TB_EXPORT uint32_t twinbit_flags(void)
 {
@@ -1282,8 +1297,8 @@ TB_EXPORT void twinbit_state_bytes(uint32_t name, const void *p, size_t n)
     struct tb_rec_thread *rt = R->self();
     try {
         if (rt)
-            emit_bytes(thread_state(), rt, string_of(name).c_str(), R->fp_host_pool(p, n, 0, nullptr),
-                       TB_FP_STATE);
+            emit_bytes(thread_state(), rt, string_of(name).c_str(),
+                       R->fp_host_pool(p, n, 0, nullptr), TB_FP_STATE);
     } catch (...) {
         R->stop("an exception in the torch tap's step end");
     }
@@ -1300,7 +1315,8 @@ TB_EXPORT void twinbit_step_end(int64_t step)
     }
 }
 
-TB_EXPORT void twinbit_cover(unsigned severity, const char *kind, const char *subject, const char *detail)
+TB_EXPORT void twinbit_cover(unsigned severity, const char *kind, const char *subject,
+                             const char *detail)
 {
     if (struct tb_rec_thread *rt = R->self())
         cover(rt, severity, kind, subject, detail);
