@@ -18,6 +18,11 @@
 #define ASK_MS 10000u
 #define MAX_ARGS 40
 
+/* As torch's own headers want it: without NDEBUG at::RecordFunction has another layout. */
+static const char *const flags[] = {
+    "-O2", "-DNDEBUG", "-fPIC", "-shared", "-w", "-fvisibility=hidden", "-fno-access-control",
+};
+
 struct tap {
     const char *libdir;
     char lib[PATH_MAX];   /* folder of libtorch_cpu.so */
@@ -189,6 +194,8 @@ static void make_key(struct tap *t)
     tb_fp_stream_init(&rest, 0);
     tb_fp_stream_update(&rest, t->cxx, strlen(t->cxx) + 1);
     tb_fp_stream_update(&rest, t->cxx_version, strlen(t->cxx_version) + 1);
+    for (size_t i = 0; i < TB_ARRAY_LEN(flags); i++)
+        tb_fp_stream_update(&rest, flags[i], strlen(flags[i]) + 1);
     (void)stat(t->libtorch, &st);
     (void)snprintf(id, sizeof(id), "%s", t->facts.build_id);
     if (!id[0]) {
@@ -227,7 +234,6 @@ static TB_PRINTF(2, 3) void arg(struct args *a, const char *fmt, ...)
     a->n++;
 }
 
-/* As torch's own headers want it: without NDEBUG at::RecordFunction has another layout. */
 static int compile(const struct tap *t, const char *std, const char *to, int log)
 {
     struct args *a = calloc(1, sizeof(*a));
@@ -237,11 +243,8 @@ static int compile(const struct tap *t, const char *std, const char *to, int log
         return -1;
     arg(a, "%s", t->cxx);
     arg(a, "-std=%s", std);
-    for (const char *const *f =
-             (const char *const[]){"-O2", "-DNDEBUG", "-fPIC", "-shared", "-w",
-                                   "-fvisibility=hidden", "-fno-access-control", NULL};
-         *f; f++)
-        arg(a, "%s", *f);
+    for (size_t i = 0; i < TB_ARRAY_LEN(flags); i++)
+        arg(a, "%s", flags[i]);
     arg(a, "-D_GLIBCXX_USE_CXX11_ABI=%d", t->cxx11_abi);
     arg(a, "-I%s/include", t->libdir);
     arg(a, "-isystem");
