@@ -17,7 +17,7 @@ static void put(struct bytes *b, const void *data, size_t n)
         b->p = realloc(b->p, b->room);
         assert_non_null(b->p);
     }
-    if (n > 0)
+    if (data && n > 0)
         memcpy(b->p + b->n, data, n);
     b->n += n;
 }
