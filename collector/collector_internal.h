@@ -298,6 +298,8 @@ struct tb_watch *tb_watch_new(const int *helper);
 void tb_watch_free(struct tb_watch *w);
 /** tb_watch_poll - look at all descendants; reap orphans, but not @job */
 void tb_watch_poll(struct tb_watch *w, pid_t job);
+/** tb_watch_living - descendants that live now and have libtorch or libcuda; a forked one may still attach */
+uint32_t tb_watch_living(struct tb_watch *w, pid_t job);
 /** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
 /** tb_watch_result - calls @fn for each process that was not covered */

@@ -33,7 +33,7 @@ struct tb_col {
     uint32_t process_count, not_covered, log_count;
     char *log[TB_COL_LOG_LINES];
     int bell_fd;
-    uint64_t begin_ms, end_ms, watched_ms, shown_ms;
+    uint64_t begin_ms, end_ms, watched_ms, shown_ms, living_ms;
     double cpu_before;
     char glue[TB_COL_TEXT], trace[4096];
 };
@@ -328,20 +328,27 @@ static void one_round(struct tb_col *c)
     }
 }
 
+/* The job has ended: is there nobody who records, or may begin to? Looked at every 100 ms. */
+static bool nobody_left(struct tb_col *c)
+{
+    if (!look_for_ends(c) || now_ms() - c->living_ms < 100)
+        return false;
+    c->living_ms = now_ms();
+    if (tb_watch_living(c->watch, c->job.pid) != 0)
+        return false;
+    tb_server_work(c->server); /* of one that came and went meanwhile */
+    return look_for_ends(c);
+}
+
 static void follow_job(struct tb_col *c)
 {
-    uint64_t ended_ms = 0;
-    bool all_gone = false;
-
-    while (!all_gone) {
+    while (!c->job.ended) {
         one_round(c);
-        all_gone = look_for_ends(c) && c->job.ended;
-        if (c->job.ended && !ended_ms)
-            ended_ms = now_ms();
-        if (ended_ms && now_ms() - ended_ms >= DRAIN_MS)
-            break;
+        (void)look_for_ends(c);
     }
-    c->end_ms = ended_ms ? ended_ms : now_ms();
+    c->end_ms = now_ms();
+    while (!nobody_left(c) && now_ms() - c->end_ms < DRAIN_MS)
+        one_round(c);
 }
 
 /* ---------------------------------------------------------------- the end */

@@ -155,6 +155,22 @@ void tb_watch_poll(struct tb_watch *w, pid_t job)
     forget_dead(w);
 }
 
+uint32_t tb_watch_living(struct tb_watch *w, pid_t job)
+{
+    struct tb_proc_stat st;
+    uint32_t count = 0;
+
+    tb_watch_poll(w, job);
+    for (size_t i = 0; i < w->count; i++) {
+        struct seen *s = w->seen[i];
+        if (!s->alive || !tb_proc_stat(s->pid, &st) || st.state == 'Z')
+            continue;
+        look_at(s);
+        count += s->maps != 0;
+    }
+    return count;
+}
+
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid)
 {
     const struct seen *s = find(w, pid, 0);

@@ -28,6 +28,7 @@ enum phase { WATCHING = 0, ATTACHING, DONE };
 /* Written here only: `phase` by who attaches, the rest by anybody with the same values. */
 static struct {
     uint32_t phase;
+    bool started;    /* all constructors of the program's libraries have run */
     bool torch_seen; /* but the moment was not good yet */
     unsigned long long adds;
     dlsym_fn next;
@@ -135,6 +136,16 @@ out:
     errno = saved;
 }
 
+/*
+ * By hand: a sanitizer's runtime asks for its originals before its own strncmp works. For the same
+ * reason nothing is looked at before the program has started.
+ */
+static bool is_pyinit(const char *name)
+{
+    return name[0] == 'P' && name[1] == 'y' && name[2] == 'I' && name[3] == 'n' && name[4] == 'i' &&
+           name[5] == 't';
+}
+
 /* Called by the exported dlsym with its return address; gives the function to jump to. */
 dlsym_fn tb_rt_on_dlsym(void *handle, const char *name, const void *caller);
 __attribute__((used)) dlsym_fn tb_rt_on_dlsym(void *handle, const char *name, const void *caller)
@@ -142,8 +153,11 @@ __attribute__((used)) dlsym_fn tb_rt_on_dlsym(void *handle, const char *name, co
     (void)handle;
     dlsym_fn real = find_real();
 
-    if (tb_unlikely(__atomic_load_n(&hook.phase, __ATOMIC_ACQUIRE) == WATCHING) && real && name)
-        notice(caller, strncmp(name, "PyInit", 6) == 0);
+    if (tb_unlikely(__atomic_load_n(&hook.phase, __ATOMIC_ACQUIRE) == WATCHING) && real && name) {
+        bool certain = is_pyinit(name);
+        if (certain || hook.started)
+            notice(caller, certain);
+    }
     return real;
 }
 
@@ -210,6 +224,7 @@ EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char 
     start_fn real = NULL;
 
     *(void **)&real = tb_rt_real_dlsym(RTLD_NEXT, "__libc_start_main");
+    hook.started = true;
     notice(NULL, true);
     return real(main, argc, argv, init, fini, rtld_fini, stack);
 }
