@@ -14,6 +14,7 @@
 #define ROOTS 256u
 #define OVERFLOW (ROOTS + 1) /* the number of all further roots */
 #define NO_MATE UINT64_MAX
+#define SETUP (UINT64_MAX - 1) /* before the compared steps: no mate is expected */
 #define LINEAGE (1u << 19)
 #define COLLS 4096u
 #define GENERATORS 32u
@@ -238,10 +239,16 @@ static enum verdict one_sided(struct blame *b, int side, const struct range *r, 
 {
     struct gentab_slot *s = gentab_get(&b->line[side], r->lineage);
 
-    if (!s || (s->value != NO_MATE && !s->aux))
+    if (!s || s->value == SETUP || (s->value != NO_MATE && !s->aux))
         return UNKNOWN;
     taint(in, s->aux);
     return TAINT;
+}
+
+static bool before_overlap(const struct blame *b, int side, const struct gentab_slot *s,
+                           const struct range *r)
+{
+    return s ? s->value == SETUP : r->lineage < b->overlap[side];
 }
 
 /* Both runs saw a writer, and the bytes differ */
@@ -253,11 +260,11 @@ static enum verdict two_writers(struct blame *b, const struct range *p, const st
 
     if (s && s->value == q->lineage && p->token == q->token)
         return CROSS; /* the same write, another place in it */
-    if (s && t && s->value != q->lineage && s->value != NO_MATE && t->value != NO_MATE && !s->aux &&
-        !t->aux)
-        return CROSS;
-    if (!s && !t && p->lineage < b->overlap[0] && q->lineage < b->overlap[1])
+    if (before_overlap(b, 0, s, p) && before_overlap(b, 1, t, q))
         in->before = true;
+    else if (s && t && s->value != q->lineage && s->value < SETUP && t->value < SETUP && !s->aux &&
+             !t->aux)
+        return CROSS;
     taint(in, s && s->aux ? s->aux : t ? t->aux : 0);
     return TAINT;
 }
@@ -282,7 +289,8 @@ static enum verdict by_lineage(struct blame *b, const struct ev *x, const struct
     const struct acc *pa = &x->acc[i], *qa = &y->acc[i];
     const struct range *p = x->pieces + pa->piece, *q = y->pieces + qa->piece;
     const struct range *p_end = p + pa->pieces, *q_end = q + qa->pieces;
-    enum verdict worst = pa->pieces && qa->pieces ? SAME : pa->lo < pa->hi ? UNKNOWN : SAME;
+    bool memory = pa->alloc && pa->alloc < TB_ALLOC_RNG;
+    enum verdict worst = (pa->pieces && qa->pieces) || (memory && pa->lo >= pa->hi) ? SAME : UNKNOWN;
     int64_t at = 0;
 
     while (p < p_end && q < q_end) {
@@ -312,6 +320,16 @@ static uint64_t writer_of(const struct ev *e, uint32_t i)
     return best ? best->writer : 0;
 }
 
+/* Are the bytes read not those that the last access left, as far as one run can tell? */
+static bool changed(const struct ev *e, uint32_t i)
+{
+    const struct acc *c = &e->acc[i];
+    const struct range *p = e->pieces + c->piece;
+
+    return c->pieces == 1 && e->site->access[i].contiguous && p->token && p->start == c->lo &&
+           (mix64(c->fp.a, c->fp.b) | 1) != p->token && p->whole == c->hi;
+}
+
 static uint64_t place_key(enum tb_diff_cause cause, const struct ev *e)
 {
     return mix64(e->key, (uint64_t)cause + 1);
@@ -338,6 +356,8 @@ static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const s
         struct root *r = &b->res.roots[n - 1];
         fill_root(r, x, y);
         fill_tensor(&r->r.tensor, x, y, i);
+        r->changed[0] = changed(x, i);
+        r->changed[1] = changed(y, i);
         if (wx)
             r->r.writer_a = (struct tb_diff_place){.known = true, .id = wx};
         if (wy)
@@ -347,6 +367,14 @@ static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const s
     if (s)
         s->value = n;
     return wx && !s ? TB_ERR_NOMEM : TB_OK;
+}
+
+static void count_states(struct root *r, const struct ev *x, const struct ev *y)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        r->r.of += x->site->access[i].mode == 's';
+        r->r.differ += x->site->access[i].mode == 's' && !tb_fp_equal(x->acc[i].fp, y->acc[i].fp);
+    }
 }
 
 /* Hashed reads differ and no recorded operator wrote them: they came from outside */
@@ -365,6 +393,7 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
         struct root *r = &b->res.roots[n - 1];
         fill_root(r, x, y);
         fill_tensor(&r->r.tensor, x, y, i);
+        count_states(r, x, y);
     }
     in->self = in->self || state;
     return TB_OK;
@@ -411,6 +440,8 @@ static enum tb_status look_at_generator(struct blame *b, const struct ev *x, con
     struct generator *g = generator_of(b, &x->site->access[i]);
     bool fresh;
 
+    if (!(x->acc[i].flags & y->acc[i].flags & ACC_HASHED))
+        return TB_OK;
     if (tb_fp_equal(x->acc[i].fp, y->acc[i].fp)) {
         g->root = g->suspect = 0;
         return TB_OK;
@@ -473,7 +504,8 @@ static enum tb_status look_at_inputs(struct blame *b, const struct ev *x, const 
 
     for (uint32_t i = 0; st == TB_OK && i < x->n; i++) {
         char mode = x->site->access[i].mode;
-        if (mode == 'g')
+        bool generator = mode == 's' && strncmp(x->site->access[i].argument, "rng:", 4) == 0;
+        if (mode == 'g' || generator)
             st = look_at_generator(b, x, y, i, in);
         else if (mode == 'r' || mode == 's')
             st = look_at_read(b, x, y, i, in);
@@ -724,7 +756,7 @@ static enum tb_status learn(struct blame *b, const struct ev *x, const struct ev
     enum tb_status st = TB_OK;
 
     for (uint32_t i = 0; st == TB_OK && i < x->n; i++)
-        if ((x->acc[i].flags & y->acc[i].flags & ACC_UNKNOWN) || !x->acc[i].pieces)
+        if (x->acc[i].flags & y->acc[i].flags & ACC_UNKNOWN)
             st = learn_buffer(b, &x->acc[i], &y->acc[i]);
     return st;
 }
@@ -754,6 +786,7 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
         b->res.compared++;
         b->res.equal++;
         b->res.moved += x->moved;
+        other_algorithm(b, inner_root(b, x, y), x, y);
         for (uint32_t i = 0; i < x->n; i++)
             if (x->site->access[i].mode == 'g')
                 (void)look_at_generator(b, x, y, i, &in);
@@ -761,13 +794,14 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
     }
     enum tb_status st = look_at_inputs(b, x, y, &in);
     struct outputs o = compare_outputs(x, y);
+    uint32_t inner = inner_root(b, x, y);
     if (st == TB_OK)
         st = judge(b, x, y, &in, &o, &root, &self);
     if (st == TB_OK)
         st = remember_pair(b, x, y, &in, &o, root, self);
     if (st != TB_OK)
         return st;
-    other_algorithm(b, inner_root(b, x, y), x, y);
+    other_algorithm(b, inner, x, y);
     count_pair(b, x, y, &in, o.differ || o.failed, root, self);
     return in.crossed ? TB_OK : learn(b, x, y);
 }
@@ -780,7 +814,7 @@ enum tb_status blame_lineage(struct blame *b, const struct ev *e, int side)
 
     if (!s)
         return TB_ERR_NOMEM;
-    s->value = e->mate ? e->mate->id : NO_MATE;
+    s->value = e->mate ? e->mate->id : e->setup ? SETUP : NO_MATE;
     s->aux = 0;
     return TB_OK;
 }
@@ -800,28 +834,37 @@ static uint32_t read_root(struct blame *b, const struct ev *e, int side)
     return root;
 }
 
-static enum tb_status control_root(struct blame *b, const struct ev *e, int side,
-                                   struct thread_state *burst, uint32_t *root)
+static enum tb_status control_root(struct blame *b, const struct ev *e, int side, uint32_t *root)
 {
     bool fresh;
 
-    if (!burst->burst) {
-        uint64_t group = mix64(place_key(TB_CAUSE_CONTROL_FLOW, e), (uint64_t)side);
-        burst->burst = root_for(b, TB_CAUSE_CONTROL_FLOW, group, &fresh);
-        if (!burst->burst)
-            return TB_ERR_NOMEM;
-        if (fresh)
-            fill_root(&b->res.roots[burst->burst - 1], side ? NULL : e, side ? e : NULL);
-    }
-    *root = burst->burst;
-    struct root *r = *root <= ROOTS ? &b->res.roots[*root - 1] : NULL;
-    if (r && side)
-        r->r.only_b++;
-    else if (r)
-        r->r.only_a++;
+    *root = root_for(b, TB_CAUSE_CONTROL_FLOW,
+                     mix64(place_key(TB_CAUSE_CONTROL_FLOW, e), (uint64_t)side), &fresh);
+    if (!*root)
+        return TB_ERR_NOMEM;
+    if (fresh)
+        fill_root(&b->res.roots[*root - 1], side ? NULL : e, side ? e : NULL);
     return TB_OK;
 }
 
+static void count_single(struct blame *b, int side, uint32_t root)
+{
+    struct root *r = root <= ROOTS ? &b->res.roots[root - 1] : NULL;
+    bool control = r && (r->r.cause == TB_CAUSE_CONTROL_FLOW || r->r.cause == TB_CAUSE_ALGORITHM);
+
+    if (side)
+        b->res.only_b++;
+    else
+        b->res.only_a++;
+    if (control && side)
+        r->r.only_b++;
+    else if (control)
+        r->r.only_a++;
+    else if (r)
+        r->r.infected++;
+}
+
+/* The thread that unmatched events are counted by: that of run A where there is one */
 static struct thread_state *burst_of(struct blame *b, const struct ev *e, int side)
 {
     struct thread_state *t = thread_of(b, side, e->thread);
@@ -833,29 +876,25 @@ static struct thread_state *burst_of(struct blame *b, const struct ev *e, int si
 
 enum tb_status blame_single(struct blame *b, const struct ev *e, int side)
 {
+    enum tb_status st = TB_OK;
+
     if (e->setup) {
         b->res.setup++;
         return TB_OK;
     }
-    if (side)
-        b->res.only_b++;
-    else
-        b->res.only_a++;
     struct thread_state *burst = burst_of(b, e, side);
     if (!burst)
         return TB_ERR_NOMEM;
-    enum tb_status st = TB_OK;
-    uint32_t root = read_root(b, e, side);
-    if (burst->burst)
-        root = 0;
-    else if (!root)
-        root = b->host;
+    uint32_t read = read_root(b, e, side);
+    uint32_t root = burst->burst ? burst->burst : read ? read : b->host;
     if (!root)
-        st = control_root(b, e, side, burst, &root);
-    else if (root <= ROOTS)
-        b->res.roots[root - 1].r.infected++;
+        st = control_root(b, e, side, &root);
     if (st != TB_OK)
         return st;
+    if (read && !b->host)
+        b->host = read; /* a shape, or a choice, that was made of a value that differs */
+    burst->burst = root;
+    count_single(b, side, root);
     suspect_generators(b, e, root);
     mark_bad(b, side, e, root);
     struct gentab_slot *s = gentab_put(&b->line[side], e->id);

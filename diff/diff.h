@@ -202,6 +202,7 @@ struct tb_diff_report {
     uint64_t first_step, last_step; bool steps_known; /* compared */
     uint64_t skipped; /* events in segments of equal digest, not read */
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only;
+    uint64_t setup;           /* events outside what both runs have recorded: not compared */
     uint64_t states_infected; /* states at step ends that follow from a root */
     double seconds;
 };

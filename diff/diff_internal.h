@@ -45,6 +45,7 @@ uint64_t hash_text(const char *s, size_t n);
 struct range {
     int64_t lo, hi;
     int64_t start;    /* where the access that made the token begins; lo - start is the place in it */
+    int64_t whole;    /* where it ends */
     uint64_t token;   /* equal in both runs if the bytes were made equal; 0: unknown */
     uint64_t lineage; /* event that last wrote or verified the bytes, 0: none */
     uint64_t writer;  /* event that last wrote them, 0: no recorded one */
@@ -148,8 +149,10 @@ struct root {
     const char *range_a, *range_b;
     uint64_t coll;       /* COLLECTIVE: which one, equal on all ranks; 0: none */
     size_t process;      /* index in run A, set by diff.c */
+    bool changed[2];     /* UNSEEN_WRITER: the run in which the bytes are not what was written */
     bool weak;           /* only if nothing better is found */
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
+    bool deleted;        /* only digests are left of its step */
     bool fresh_input;    /* read bytes that no recorded operator wrote, and that were not hashed */
     char input[160];     /* that argument */
     char inner[192];     /* ALGORITHM: the first operator that ran in one run only */
@@ -210,6 +213,30 @@ void run_close(struct run *r);
 /** run_match - set mates; TB_ERR_ARG if the runs are of unlike jobs */
 enum tb_status run_match(struct run *a, struct run *b, struct tb_error *err) TB_MUST_CHECK;
 
+/* ---------------------------------------------------------------- window.c */
+
+struct thread_pair {
+    uint32_t a, b; /* thread ids; 0: no such thread in that run */
+};
+struct span_options {
+    uint64_t overlap;    /* first step compared; events before it are only looked at */
+    uint64_t last;       /* last step compared */
+    bool lead;           /* a run begins inside the first step: what comes before the first mate is setup */
+    bool tail;           /* a run ends inside the last step: what comes after the last mate is not compared */
+    size_t window;       /* events of a run held at once, about; 0: 65536 */
+    /* jump - may the streams go on elsewhere? Asked before step @step while no root is known; true if it has
+     * given them other sources */
+    bool (*jump)(void *arg, uint64_t step);
+    void *jump_arg;
+};
+/**
+ * compare_streams - align and blame two runs of one process, to the end
+ * Threads are matched by @pairs; threads of no pair are compared by content only.
+ */
+enum tb_status compare_streams(struct blame *blame, struct stream *a, struct stream *b,
+                               const struct thread_pair *pairs, size_t n,
+                               const struct span_options *o, struct tb_error *err) TB_MUST_CHECK;
+
 /* ---------------------------------------------------------------- process.c, env.c, classify.c */
 
 struct report_builder {
@@ -217,8 +244,6 @@ struct report_builder {
     struct run *a, *b;
     bool incomplete;      /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
-    bool coverage_differs;
-    uint64_t fingerprinted; /* sites that have something to compare */
 };
 enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
                         ...) TB_PRINTF(4, 5);
@@ -226,25 +251,10 @@ enum tb_status compare_environment(struct report_builder *rb) TB_MUST_CHECK;
 /** env_differs - is there a difference in a key that starts with or contains @word? @line: the line */
 const char *env_differs(const struct tb_diff_report *rep, const char *word);
 enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
+void note_incomplete(struct report_builder *rb, const char *fmt, ...) TB_PRINTF(2, 3);
 enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blame *blame,
                                struct tb_error *err) TB_MUST_CHECK;
-/** compare_streams - the heart, without traces: for tests; windows of @window events */
-struct span_options {
-    uint64_t overlap;      /* first step compared; before it events are only looked at */
-    uint64_t last;         /* last step compared */
-    bool lead_a, lead_b;   /* the run begins inside the first step: setup is not compared */
-    bool tail_a, tail_b;   /* the run ends inside the last step: what the other has more is not compared */
-    size_t window;         /* events of a run held at once, about */
-    /* may the streams jump? Called at step boundaries while no root is known; fills where to go on */
-    bool (*jump)(void *arg, uint64_t step);
-    void *jump_arg;
-};
-struct thread_pair {
-    uint32_t a, b; /* thread ids; 0: no such thread in that run */
-};
-enum tb_status compare_streams(struct blame *blame, struct stream *a, struct stream *b,
-                               const struct thread_pair *pairs, size_t n,
-                               const struct span_options *o, struct tb_error *err) TB_MUST_CHECK;
+/** classify_root - settle the cause and give its evidence; names and elements are known */
 void classify_root(const struct report_builder *rb, struct root *root);
 /** next_command - fill root->r.next */
 void next_command(const struct report_builder *rb, struct root *root);

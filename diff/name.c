@@ -192,7 +192,8 @@ static void program_of(const char *argv, char *out, size_t size)
             (void)snprintf(module, sizeof(module), "%s", word);
         after_m = strcmp(word, "-m") == 0;
     }
-    (void)snprintf(out, size, "%s", module[0] ? module : first[0] ? base_name(first) : "process");
+    const char *name = module[0] ? module : first[0] ? base_name(first) : "process";
+    (void)snprintf(out, size, "%.*s", (int)size - 1, name);
 }
 
 void tb_process_label(const struct tb_trace_process *p, char *out, size_t size)

@@ -296,6 +296,7 @@ static bool fold(struct rangemap *m, struct gentab_slot *s, const struct range *
     s->value = NIL;
     all.token = h | 1;
     all.start = all.lo;
+    all.whole = all.hi;
     return replace(m, s, &all);
 }
 
@@ -307,6 +308,7 @@ static struct range blend(const struct range *old, const struct range *r)
     b.lo = old->lo;
     b.hi = old->hi;
     b.start = old->lo;
+    b.whole = INT64_MIN;
     b.token = mix64(mix64(old->token, (uint64_t)(old->lo - old->start)), r->token);
     b.token = mix64(b.token, (uint64_t)(old->lo - r->start)) | 1;
     return b;

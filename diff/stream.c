@@ -225,7 +225,12 @@ static enum tb_status take_effect(struct stream *s, const struct tb_trace_event 
 {
     const struct tb_site_access *a = &e->site->access[i];
     const struct acc *c = &s->acc[i];
-    struct range r = {.lo = c->lo, .hi = c->hi, .start = c->lo, .lineage = e->id, .seq = e->e.seq};
+    struct range r = {.lo = c->lo,
+                      .hi = c->hi,
+                      .start = c->lo,
+                      .whole = c->hi,
+                      .lineage = e->id,
+                      .seq = e->e.seq};
 
     if (!real_memory(c->alloc))
         return TB_OK;

@@ -1,0 +1,463 @@
+/*
+ * What a root was most likely caused by, the evidence, and what to run next.
+ *
+ * Nothing is claimed that the traces do not show: a one-off is a suspect at most.
+ */
+#include "diff/diff_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- operators */
+
+/* Operators that add many numbers into one: their result depends on the order */
+static const char *const reductions[] = {
+    "sum", "nansum", "mean", "norm", "linalg_vector_norm", "_foreach_norm", "var", "std", "var_mean",
+    "std_mean", "prod", "cumsum", "cumprod", "logsumexp", "logcumsumexp", "dot", "vdot", "inner",
+    "_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data",
+    "_log_softmax_backward_data", "native_layer_norm", "native_layer_norm_backward",
+    "native_group_norm", "native_group_norm_backward", "native_batch_norm",
+    "native_batch_norm_backward", "_native_batch_norm_legit", "batch_norm", "nll_loss_forward",
+    "nll_loss2d_forward", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "trace",
+    "avg_pool2d", "_adaptive_avg_pool2d", "cdist", "_cdist_forward", "_fused_rms_norm", "dist",
+    "sum_to_size", "_euclidean_dist", "_ctc_loss",
+};
+
+/* Products of matrices and convolutions: libraries choose among algorithms, too */
+static const char *const products[] = {
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "matmul", "linear", "addr", "ger",
+    "convolution", "_convolution", "convolution_backward", "convolution_overrideable",
+    "mkldnn_convolution", "mkldnn_linear", "thnn_conv2d", "_slow_conv2d_forward",
+    "_slow_conv2d_backward", "slow_conv3d_forward", "cudnn_convolution", "miopen_convolution",
+    "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_backward",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+    "_scaled_dot_product_efficient_attention", "_scaled_mm", "_addmm_activation", "_int_mm",
+    "_mkl_linear", "_linear_pointwise", "lstm", "_thnn_fused_lstm_cell", "mkldnn_rnn_layer",
+    "_fused_sdp_choice", "einsum", "_grouped_mm",
+};
+
+/* Operators in which several threads may add to the same place, in no fixed order */
+static const char *const scatters[] = {
+    "index_add", "index_add_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
+    "index_put", "index_put_", "_index_put_impl_", "index_reduce", "index_reduce_", "put_",
+    "embedding_dense_backward", "_embedding_bag_dense_backward", "embedding_backward", "bincount",
+    "histc", "kthvalue", "grid_sampler_2d_backward", "upsample_bilinear2d_backward",
+    "adaptive_max_pool2d_backward", "max_pool2d_with_indices_backward", "replication_pad2d_backward",
+    "segment_reduce", "_segment_reduce_backward", "index_backward", "gather_backward",
+};
+
+static bool is_one_of(const char *const *list, size_t n, const char *name)
+{
+    const char *base = strstr(name, "::");
+    base = base ? base + 2 : name;
+    size_t len = strcspn(base, ".");
+
+    for (size_t i = 0; i < n; i++)
+        if (strlen(list[i]) == len && strncmp(list[i], base, len) == 0)
+            return true;
+    return false;
+}
+
+static bool is_reduction(const char *name)
+{
+    return is_one_of(reductions, TB_ARRAY_LEN(reductions), name);
+}
+
+static bool is_product(const char *name)
+{
+    return is_one_of(products, TB_ARRAY_LEN(products), name);
+}
+
+static bool is_scatter(const char *name)
+{
+    return is_one_of(scatters, TB_ARRAY_LEN(scatters), name);
+}
+
+/* ---------------------------------------------------------------- evidence */
+
+static void evidence(struct root *r, const char *fmt, ...) TB_PRINTF(2, 3);
+
+static void evidence(struct root *r, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (r->r.evidence_count == TB_DIFF_EVIDENCE)
+        return;
+    va_start(ap, fmt);
+    (void)vsnprintf(r->r.evidence[r->r.evidence_count++], sizeof(r->r.evidence[0]), fmt, ap);
+    va_end(ap);
+}
+
+static const char *first_of(const struct tb_diff_report *rep, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *line = env_differs(rep, words[i]);
+        if (line)
+            return line;
+    }
+    return NULL;
+}
+
+static const char *threads_differ(const struct tb_diff_report *rep)
+{
+    static const char *const words[] = {"torch.num_threads", "num_threads",     "OMP_NUM_THREADS",
+                                        "MKL_NUM_THREADS",   "OPENBLAS_NUM_THREADS",
+                                        "num_interop_threads", "cpu.count"};
+
+    return first_of(rep, words, TB_ARRAY_LEN(words));
+}
+
+static const char *algorithms_differ(const struct tb_diff_report *rep)
+{
+    static const char *const words[] = {
+        "cpu_capability", "ATEN_CPU_CAPABILITY", "float32_matmul_precision", "deterministic_algorithms",
+        "CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_", "DNNL_",
+        "MKLDNN", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32", "cudnn"};
+
+    return first_of(rep, words, TB_ARRAY_LEN(words));
+}
+
+static const char *versions_differ(const struct tb_diff_report *rep)
+{
+    static const char *const words[] = {".version", "cpu.model", "gpu.model", "gpu.name", "kernel"};
+
+    return first_of(rep, words, TB_ARRAY_LEN(words));
+}
+
+static const char *sources_differ(const struct tb_diff_report *rep)
+{
+    static const char *const words[] = {"source:", "git.commit", "git.diff", "argv"};
+
+    return first_of(rep, words, TB_ARRAY_LEN(words));
+}
+
+static const char *name_of(const struct root *r)
+{
+    return r->site_a ? r->site_a->name : r->site_b ? r->site_b->name : "?";
+}
+
+/* ---------------------------------------------------------------- the kinds */
+
+static bool one_flip(const struct tb_diff_root *r)
+{
+    return r->elements_known && r->elements.differ == 1 && r->elements.bits_all <= 2;
+}
+
+static void say_flip(struct root *r)
+{
+    evidence(r, "one element of %" PRIu64 " differs, by %" PRIu64 " bit%s; all inputs are equal",
+             r->r.elements.count, r->r.elements.bits_all, r->r.elements.bits_all == 1 ? "" : "s");
+    evidence(r, "a flipped bit or memory overwritten behind torch's back; once seen proves neither: "
+                "repeat it on the same device, then on another");
+}
+
+static bool small_steps(const struct tb_diff_root *r)
+{
+    return r->elements_known && r->elements.differ > 1 && r->elements.ulp_max <= 4096;
+}
+
+static bool by_environment(const struct report_builder *rb, struct root *r, const char *name)
+{
+    const char *line;
+    bool sums = is_reduction(name) || is_product(name) || is_scatter(name);
+
+    if (sums && (line = threads_differ(rb->rep))) {
+        r->r.cause = TB_CAUSE_ACCUMULATION;
+        evidence(r, "%s adds many numbers; its work is split by the number of threads", name);
+        evidence(r, "differs: %.200s", line);
+        return true;
+    }
+    if ((line = algorithms_differ(rb->rep))) {
+        r->r.cause = TB_CAUSE_ALGORITHM;
+        evidence(r, "which code computes %s depends on: %.180s", name, line);
+        return true;
+    }
+    if ((line = versions_differ(rb->rep))) {
+        r->r.cause = TB_CAUSE_ENVIRONMENT;
+        evidence(r, "differs: %.200s", line);
+        return true;
+    }
+    return false;
+}
+
+static bool by_operator(struct root *r, const char *name)
+{
+    if (is_scatter(name)) {
+        r->r.cause = TB_CAUSE_ACCUMULATION;
+        evidence(r, "%s adds to the same places from several threads, in no fixed order", name);
+        return true;
+    }
+    if ((is_reduction(name) || is_product(name)) && small_steps(&r->r)) {
+        r->r.cause = TB_CAUSE_ACCUMULATION;
+        evidence(r, "%s adds many numbers, and %" PRIu64 " elements differ by at most %" PRIu64 " ULP",
+                 name, r->r.elements.differ, r->r.elements.ulp_max);
+        return true;
+    }
+    return false;
+}
+
+static void say_unexplained(const struct report_builder *rb, struct root *r, const char *name)
+{
+    evidence(r, "tensors, arguments and generator states that %s read are equal", name);
+    if (is_reduction(name) || is_product(name))
+        evidence(r, "%s depends on the order of additions; nothing recorded says that it differed",
+                 name);
+    if (rb->rep->environment_count == 0)
+        evidence(r, "argv, environment, versions, threads and sources are equal");
+    if (r->reads_unhashed)
+        evidence(r, "reads were not hashed: a write that torch did not see cannot be ruled out "
+                    "(--inputs)");
+}
+
+struct search {
+    const char *name;
+    bool found;
+};
+
+static bool is_uninitialised(void *arg, const struct tb_trace_coverage *row)
+{
+    struct search *s = arg;
+
+    s->found = s->found ||
+               (strcmp(row->kind, "uninitialised read") == 0 && strcmp(row->subject, s->name) == 0);
+    return !s->found;
+}
+
+/* Did the tap see this operator read bytes that nobody had written? */
+static bool read_nothing(const struct report_builder *rb, const struct root *r)
+{
+    struct search s = {.name = name_of(r)};
+    const struct run_process *p = &rb->a->proc[r->process];
+
+    if (tb_trace_coverage(rb->a->trace[p->file], p->p->id, is_uninitialised, &s, NULL) != TB_OK)
+        return false;
+    if (s.found || p->mate < 0)
+        return s.found;
+    const struct run_process *q = &rb->b->proc[p->mate];
+    return tb_trace_coverage(rb->b->trace[q->file], q->p->id, is_uninitialised, &s, NULL) == TB_OK &&
+           s.found;
+}
+
+static void say_uninitialised(struct root *r)
+{
+    r->r.cause = TB_CAUSE_UNINITIALISED;
+    evidence(r, "%s reads bytes of an empty tensor that nobody wrote: what lies there is chance",
+             name_of(r));
+}
+
+static void classify_operator(const struct report_builder *rb, struct root *r)
+{
+    const char *name = name_of(r);
+
+    if (read_nothing(rb, r)) {
+        say_uninitialised(r);
+    } else if (r->fresh_input) {
+        r->r.cause = TB_CAUSE_INPUT_DATA;
+        evidence(r, "'%s' holds bytes that no recorded operator wrote (made before attach, by the host "
+                    "or outside torch) and that were not hashed",
+                 r->input);
+    } else if (one_flip(&r->r)) {
+        say_flip(r);
+    } else if (!by_environment(rb, r, name) && !by_operator(r, name)) {
+        say_unexplained(rb, r, name);
+    }
+}
+
+static void classify_input(const struct report_builder *rb, struct root *r)
+{
+    if (read_nothing(rb, r))
+        say_uninitialised(r);
+    else if (r->fresh_input)
+        evidence(r, "what lay in memory before the first compared step differs already: another "
+                    "checkpoint, or one that does not restore all");
+    else
+        evidence(r, "'%s' of %s was written by no recorded operator: data of the host, a file, "
+                    "or made before attach",
+                 r->r.tensor.argument, name_of(r));
+}
+
+static void classify_control(const struct report_builder *rb, struct root *r)
+{
+    const char *line = sources_differ(rb->rep);
+
+    if (r->r.summary[0])
+        return;
+    evidence(r, "%" PRIu64 " operators ran in A only, %" PRIu64 " in B only; the first is %s",
+             r->r.only_a, r->r.only_b, name_of(r));
+    if (line)
+        evidence(r, "differs: %.200s", line);
+    else
+        evidence(r, "no number that differs had left for the host before it");
+}
+
+static void classify_order(struct root *r)
+{
+    char a[TB_EVENT_NAME_TEXT] = "something", b[TB_EVENT_NAME_TEXT] = "something else";
+
+    if (r->r.writer_a.name_known)
+        tb_event_name_short(&r->r.writer_a.name, a, sizeof(a));
+    if (r->r.writer_b.name_known)
+        tb_event_name_short(&r->r.writer_b.name, b, sizeof(b));
+    evidence(r, "'%s' was written by %.90s in A, by %.90s in B", r->input, a, b);
+    evidence(r, "both ran in both runs: the program takes them in another order (a set, a dict of "
+                "objects, threads)");
+}
+
+static void classify_unseen(struct root *r)
+{
+    char w[TB_EVENT_NAME_TEXT] = "an operator before the compared steps", e[TB_EVENT_NAME_TEXT] = "?";
+
+    if (r->r.writer_a.name_known)
+        tb_event_name_short(&r->r.writer_a.name, w, sizeof(w));
+    else if (r->r.writer_b.name_known)
+        tb_event_name_short(&r->r.writer_b.name, w, sizeof(w));
+    if (r->r.a.name_known)
+        tb_event_name_short(&r->r.a.name, e, sizeof(e));
+    evidence(r, "last written, equally, by %.220s", w);
+    evidence(r, "found changed by %.200s, which is not to blame", e);
+    if (r->changed[0] != r->changed[1])
+        evidence(r, "in run %c the bytes are no longer those that were written",
+                 r->changed[0] ? 'A' : 'B');
+    if (one_flip(&r->r))
+        evidence(r, "one element differs, by %" PRIu64 " bit(s): a flipped bit in memory looks like that, "
+                    "and so does a stray write",
+                 r->r.elements.bits_all);
+    evidence(r, "an extension, NumPy on shared memory, a raw pointer, another process, or memory "
+                "itself");
+}
+
+static void classify_rng(const struct report_builder *rb, struct root *r)
+{
+    const char *seed = env_differs(rb->rep, "seed");
+
+    evidence(r, "the state of generator '%s' differs before %s; nothing recorded has drawn from it "
+                "differently",
+             r->r.tensor.argument, name_of(r));
+    if (seed)
+        evidence(r, "differs: %.200s", seed);
+    else
+        evidence(r, "not seeded, seeded from the clock, or used by code that is not recorded");
+}
+
+static void classify_state(struct root *r)
+{
+    evidence(r, "%" PRIu32 " of %" PRIu32 " states recorded there differ; what wrote them was not "
+                "recorded at this level",
+             r->r.differ, r->r.of);
+}
+
+static void classify_algorithm(const struct report_builder *rb, struct root *r)
+{
+    const char *line = algorithms_differ(rb->rep);
+
+    evidence(r, "%s ran other operators inside, %s first: another implementation was chosen",
+             name_of(r), r->inner);
+    if (line)
+        evidence(r, "differs: %.200s", line);
+}
+
+void classify_root(const struct report_builder *rb, struct root *r)
+{
+    if (r->r.summary[0] && r->r.cause == TB_CAUSE_UNEXPLAINED)
+        return;
+    switch (r->r.cause) {
+    case TB_CAUSE_UNEXPLAINED:
+        classify_operator(rb, r);
+        break;
+    case TB_CAUSE_INPUT_DATA:
+        classify_input(rb, r);
+        break;
+    case TB_CAUSE_CONTROL_FLOW:
+        classify_control(rb, r);
+        break;
+    case TB_CAUSE_ORDER:
+        classify_order(r);
+        break;
+    case TB_CAUSE_UNSEEN_WRITER:
+        classify_unseen(r);
+        break;
+    case TB_CAUSE_RNG:
+        classify_rng(rb, r);
+        break;
+    case TB_CAUSE_STATE:
+        classify_state(r);
+        break;
+    case TB_CAUSE_ALGORITHM:
+        classify_algorithm(rb, r);
+        break;
+    case TB_CAUSE_HOST_VALUE:
+        evidence(r, "tensors are equal, arguments that are not tensors differ; no number that differs "
+                    "had left for the host before");
+        break;
+    case TB_CAUSE_COLLECTIVE:
+        evidence(r, "what this rank gave is equal, and no other recorded rank gave anything else");
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---------------------------------------------------------------- what to run next */
+
+/* The same job recorded twice more with @options and compared; two commands where they differ */
+static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *options)
+{
+    const char *a = rb->rep->run[0].command, *b = rb->rep->run[1].command;
+
+    if (strcmp(a, b) == 0)
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %.700s -- %.250s", options, a);
+    else
+        (void)snprintf(r->r.next, sizeof(r->r.next),
+                       "twinbit run %.200s -o a.twinbit -- %.250s; twinbit run %.200s -o b.twinbit -- %.250s; "
+                       "twinbit diff a.twinbit b.twinbit",
+                       options, a, options, b);
+}
+
+static void with_snapshots(const struct report_builder *rb, struct root *r)
+{
+    char name[2][TB_EVENT_NAME_TEXT] = {"", ""};
+    const struct tb_diff_place *p = r->r.a.name_known ? &r->r.a : &r->r.b;
+    const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
+    char options[1024], writer[TB_EVENT_NAME_TEXT + 32] = "";
+
+    tb_event_name_short(&p->name, name[0], sizeof(name[0]));
+    if (r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known)
+        (void)snprintf(writer, sizeof(writer), " --snapshot '%.300s'",
+                       tb_event_name_short(&w->name, name[1], sizeof(name[1])));
+    uint64_t to = p->name.step, from = to ? to - 1 : 0;
+    (void)snprintf(options, sizeof(options),
+                   "--inputs --steps %" PRIu64 "..%" PRIu64 " --snapshot '%.300s'%s", from, to, name[0],
+                   writer);
+    pair_of_runs(rb, r, options);
+}
+
+void next_command(const struct report_builder *rb, struct root *r)
+{
+    const char *command = rb->rep->run[0].command;
+    bool named = r->r.a.name_known || r->r.b.name_known;
+    char options[128];
+
+    switch (r->r.cause) {
+    case TB_CAUSE_STATE:
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect -- %.900s", command);
+        return;
+    case TB_CAUSE_CONTROL_FLOW:
+    case TB_CAUSE_ORDER:
+    case TB_CAUSE_HOST_VALUE:
+    case TB_CAUSE_RNG:
+        (void)snprintf(options, sizeof(options), "--stack --steps %" PRIu64 "..%" PRIu64,
+                       r->r.step ? r->r.step - 1 : 0, r->r.step);
+        pair_of_runs(rb, r, options);
+        return;
+    default:
+        break;
+    }
+    if (r->r.tensor.known && !r->r.elements_known && named)
+        with_snapshots(rb, r);
+    else if (r->r.elements_known)
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 --inputs -- %.900s", command);
+    else
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect -- %.900s", command);
+}

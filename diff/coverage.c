@@ -1,0 +1,138 @@
+/* What the taps could not see, in both runs or in one of them only. */
+#include "diff/diff_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_MAX 4096u /* kinds of rows held; more are left out */
+
+struct row {
+    char *kind, *subject;
+    uint64_t count[2];
+    uint32_t severity;
+};
+struct rows {
+    struct row *row;
+    size_t n, cap;
+    int side;
+    bool failed;
+};
+
+void note_incomplete(struct report_builder *rb, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (rb->incomplete)
+        return;
+    rb->incomplete = true;
+    va_start(ap, fmt);
+    (void)vsnprintf(rb->incomplete_why, sizeof(rb->incomplete_why), fmt, ap);
+    va_end(ap);
+}
+
+static bool same_row(const struct row *r, const struct tb_trace_coverage *c)
+{
+    return r->severity == c->severity && strcmp(r->kind, c->kind) == 0 &&
+           strcmp(r->subject, c->subject) == 0;
+}
+
+static struct row *new_row(struct rows *l, const struct tb_trace_coverage *c)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 64;
+        struct row *p = realloc(l->row, cap * sizeof(*p));
+        if (!p)
+            return NULL;
+        l->row = p;
+        l->cap = cap;
+    }
+    struct row *r = &l->row[l->n];
+    *r = (struct row){
+        .kind = strdup(c->kind), .subject = strdup(c->subject), .severity = c->severity};
+    if (!r->kind || !r->subject) {
+        free(r->kind);
+        free(r->subject);
+        return NULL;
+    }
+    l->n++;
+    return r;
+}
+
+static bool take(void *arg, const struct tb_trace_coverage *c)
+{
+    struct rows *l = arg;
+    struct row *r = NULL;
+
+    for (size_t i = 0; !r && i < l->n; i++)
+        if (same_row(&l->row[i], c))
+            r = &l->row[i];
+    if (!r && l->n == ROWS_MAX)
+        return true;
+    if (!r && !(r = new_row(l, c))) {
+        l->failed = true;
+        return false;
+    }
+    r->count[l->side] += c->count;
+    return true;
+}
+
+static enum tb_status collect(struct rows *l, const struct run *r, int side, struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+
+    l->side = side;
+    for (size_t f = 0; st == TB_OK && f < r->files; f++)
+        st = tb_trace_coverage(r->trace[f], 0, take, l, err);
+    if (st == TB_OK && l->failed)
+        return tb_fail(err, TB_ERR_NOMEM, "no memory for coverage");
+    return st;
+}
+
+static int by_severity(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    bool dx = x->count[0] != x->count[1], dy = y->count[0] != y->count[1];
+
+    if (x->severity != y->severity)
+        return x->severity < y->severity ? 1 : -1;
+    if (dx != dy)
+        return dx ? -1 : 1;
+    int k = strcmp(x->kind, y->kind);
+    return k ? k : strcmp(x->subject, y->subject);
+}
+
+static enum tb_status print_row(struct report_builder *rb, const struct row *r)
+{
+    struct tb_diff_report *rep = rb->rep;
+
+    if (r->count[0] == r->count[1])
+        return add_line(&rep->coverage, &rep->coverage_count, r->severity,
+                        "%.60s: %.200s (%" PRIu64 ")", r->kind, r->subject, r->count[0]);
+    if (r->severity >= 1)
+        note_incomplete(rb, "what was not covered differs: %.60s, %.120s", r->kind, r->subject);
+    return add_line(&rep->coverage, &rep->coverage_count, r->severity,
+                    "%.60s: %.200s (A %" PRIu64 ", B %" PRIu64 ")", r->kind, r->subject,
+                    r->count[0], r->count[1]);
+}
+
+enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
+{
+    struct rows l = {0};
+    enum tb_status st = collect(&l, rb->a, 0, err);
+
+    if (st == TB_OK)
+        st = collect(&l, rb->b, 1, err);
+    if (st == TB_OK && l.n)
+        qsort(l.row, l.n, sizeof(*l.row), by_severity);
+    for (size_t i = 0; st == TB_OK && i < l.n; i++)
+        if (print_row(rb, &l.row[i]) != TB_OK)
+            st = tb_fail(err, TB_ERR_NOMEM, "no memory for coverage");
+    for (size_t i = 0; i < l.n; i++) {
+        free(l.row[i].kind);
+        free(l.row[i].subject);
+    }
+    free(l.row);
+    return st;
+}

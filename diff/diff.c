@@ -1,0 +1,568 @@
+#include "diff/diff_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ROOTS_SHOWN 32u
+
+/* Of one process pair: what outlives its comparison */
+struct found {
+    struct coll *colls;
+    size_t coll_count;
+    size_t root_base; /* its roots among all */
+    size_t root_count;
+};
+
+struct all_roots {
+    struct root *r;
+    size_t n;
+    struct found *of; /* by process of A */
+};
+
+static const struct {
+    const char *id, *text;
+} causes[TB_CAUSE_COUNT] = {
+    [TB_CAUSE_UNEXPLAINED] = {"unexplained", "unexplained"},
+    [TB_CAUSE_INPUT_DATA] = {"input_data", "input data"},
+    [TB_CAUSE_HOST_VALUE] = {"host_value", "host value"},
+    [TB_CAUSE_RNG] = {"rng", "RNG"},
+    [TB_CAUSE_CONTROL_FLOW] = {"control_flow", "control flow, or another program"},
+    [TB_CAUSE_ORDER] = {"order", "control flow: order of operands"},
+    [TB_CAUSE_ALGORITHM] = {"algorithm", "algorithm choice"},
+    [TB_CAUSE_ACCUMULATION] = {"accumulation_order", "accumulation order"},
+    [TB_CAUSE_UNINITIALISED] = {"uninitialised_memory", "uninitialised memory"},
+    [TB_CAUSE_STREAM_RACE] = {"stream_race", "stream race"},
+    [TB_CAUSE_COLLECTIVE] = {"collective", "collective"},
+    [TB_CAUSE_ENVIRONMENT] = {"environment", "environment"},
+    [TB_CAUSE_UNSEEN_WRITER] = {"unseen_writer", "unseen writer"},
+    [TB_CAUSE_HARDWARE] = {"hardware_suspect", "hardware suspect or memory overwritten"},
+    [TB_CAUSE_STATE] = {"state", "state at a step's end (what wrote it was not recorded)"},
+};
+
+const char *tb_diff_cause_text(enum tb_diff_cause cause)
+{
+    return (unsigned)cause < TB_CAUSE_COUNT ? causes[cause].text : "?";
+}
+
+const char *tb_diff_cause_id(enum tb_diff_cause cause)
+{
+    return (unsigned)cause < TB_CAUSE_COUNT ? causes[cause].id : "?";
+}
+
+/* ---------------------------------------------------------------- the runs */
+
+static void describe_run(struct report_builder *rb, int side)
+{
+    const struct run *r = side ? rb->b : rb->a;
+    struct tb_diff_run_info *o = &rb->rep->run[side];
+
+    (void)snprintf(o->path, sizeof(o->path), "%s", r->path);
+    o->files = (uint32_t)r->files;
+    o->processes = (uint32_t)r->procs;
+    o->complete = true;
+    if (r->procs)
+        (void)snprintf(o->command, sizeof(o->command), "%s", r->proc[0].p->argv);
+    for (size_t i = 0; i < r->files; i++) {
+        const struct tb_trace_info *info = tb_trace_info(r->trace[i]);
+        uint64_t lost = 0;
+        const char *why = NULL;
+        o->events += info->events;
+        o->threads += info->threads;
+        o->complete = o->complete && info->complete;
+        if (tb_trace_lost(r->trace[i], &lost, &why)) {
+            o->lost += lost;
+            note_incomplete(rb, "%" PRIu64 " records of run %c were lost: %.150s", lost,
+                            side ? 'B' : 'A', why ? why : "reason not recorded");
+        }
+        if (!info->complete)
+            note_incomplete(rb, "the recording of run %c did not end in order%s%.150s",
+                            side ? 'B' : 'A', info->warning ? ": " : "",
+                            info->warning ? info->warning : "");
+    }
+    const char *argv = r->files ? tb_trace_meta(r->trace[0], "argv") : NULL;
+    if (argv)
+        (void)snprintf(o->command, sizeof(o->command), "%s", argv);
+}
+
+static enum tb_status note_processes(struct report_builder *rb)
+{
+    struct tb_diff_report *rep = rb->rep;
+    const struct run *run[2] = {rb->a, rb->b};
+    enum tb_status st = TB_OK;
+
+    for (int side = 0; side < 2; side++)
+        for (size_t i = 0; st == TB_OK && i < run[side]->procs; i++) {
+            const struct run_process *p = &run[side]->proc[i];
+            if (p->mate < 0) {
+                note_incomplete(rb, "process '%.100s' is in run %c only", p->label,
+                                side ? 'B' : 'A');
+                st = add_line(&rep->notes, &rep->note_count, 1, "process '%.300s' is in run %c only",
+                              p->p->identity, side ? 'B' : 'A');
+            }
+        }
+    return st;
+}
+
+static enum tb_status note_cost(struct report_builder *rb)
+{
+    struct tb_diff_report *rep = rb->rep;
+    enum tb_status st = TB_OK;
+
+    for (int side = 0; st == TB_OK && side < 2; side++) {
+        struct run *r = side ? rb->b : rb->a;
+        const char *wall = r->files ? tb_trace_meta(r->trace[0], "wall_s") : NULL;
+        const char *cpu = r->files ? tb_trace_meta(r->trace[0], "collector_cpu_s") : NULL;
+        if (wall && cpu)
+            st = add_line(&rep->cost, &rep->cost_count, 0,
+                          "run %c: %s s wall, of which the collector used %s s of CPU",
+                          side ? 'B' : 'A', wall, cpu);
+    }
+    return st;
+}
+
+static enum tb_status verify(struct run *r, struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+
+    for (size_t i = 0; st == TB_OK && i < r->files; i++)
+        st = tb_trace_verify(r->trace[i], err);
+    return st;
+}
+
+static bool has_fingerprints(struct run *r)
+{
+    const struct tb_site *s;
+
+    for (size_t f = 0; f < r->files; f++)
+        for (uint32_t id = 1; (s = tb_trace_site(r->trace[f], id)); id++)
+            for (uint32_t i = 0; i < s->access_count; i++)
+                if (strchr("whsg", s->access[i].mode))
+                    return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- processes */
+
+static enum tb_status keep_roots(struct all_roots *all, size_t process, struct blame_result *res)
+{
+    struct root *p = realloc(all->r, (all->n + res->root_count + 1) * sizeof(*p));
+
+    if (!p)
+        return TB_ERR_NOMEM;
+    all->r = p;
+    all->of[process] = (struct found){.colls = res->colls,
+                                      .coll_count = res->coll_count,
+                                      .root_base = all->n,
+                                      .root_count = res->root_count};
+    res->colls = NULL;
+    for (size_t i = 0; i < res->root_count; i++) {
+        p[all->n] = res->roots[i];
+        p[all->n].process = process;
+        all->n++;
+    }
+    return TB_OK;
+}
+
+static void add_counts(struct report_builder *rb, size_t process, const struct blame_result *res)
+{
+    struct tb_diff_report *rep = rb->rep;
+
+    rep->roots_more += res->roots_more;
+    rep->compared += res->compared;
+    rep->equal += res->equal;
+    rep->infected += res->infected;
+    rep->healed += res->healed;
+    rep->moved += res->moved;
+    rep->only_a += res->only_a;
+    rep->only_b += res->only_b;
+    rep->args_only += res->args_only;
+    rep->setup += res->setup;
+    rep->states_infected += res->states_infected;
+    if (!res->host.known || (rep->host.known && rep->host.step <= res->host.step))
+        return;
+    rep->host = res->host;
+    rep->host.a.trace = rb->a->proc[process].file;
+}
+
+static enum tb_status compare_processes(struct report_builder *rb, struct all_roots *all,
+                                        struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+
+    all->of = calloc(rb->a->procs ? rb->a->procs : 1, sizeof(*all->of));
+    if (!all->of)
+        return tb_fail(err, TB_ERR_NOMEM, "no memory for %zu processes", rb->a->procs);
+    for (size_t i = 0; st == TB_OK && i < rb->a->procs; i++) {
+        if (rb->a->proc[i].mate < 0)
+            continue;
+        struct blame *b = blame_new();
+        if (!b)
+            return tb_fail(err, TB_ERR_NOMEM, "no memory to compare processes");
+        st = compare_process(rb, i, b, err);
+        if (st == TB_OK) {
+            add_counts(rb, i, blame_result(b));
+            st = keep_roots(all, i, blame_result(b));
+        }
+        blame_free(b);
+    }
+    return st;
+}
+
+/* ---------------------------------------------------------------- ranks */
+
+/* Another rank whose part in the same collective differed: it, not the collective, is to blame */
+static struct root *explained_by(struct all_roots *all, size_t procs, const struct root *r)
+{
+    for (size_t p = 0; p < procs; p++) {
+        const struct found *f = &all->of[p];
+        for (size_t i = 0; p != r->process && i < f->coll_count; i++) {
+            const struct coll *c = &f->colls[i];
+            if (c->key != r->coll || !c->in_differs || !c->root || c->root > f->root_count)
+                continue;
+            struct root *other = &all->r[f->root_base + c->root - 1];
+            if (other->r.cause != TB_CAUSE_COLLECTIVE)
+                return other;
+        }
+    }
+    return NULL;
+}
+
+static void drop_root(struct all_roots *all, size_t i)
+{
+    /* numbers of roots are not used any more: only the order matters now */
+    memmove(&all->r[i], &all->r[i + 1], (all->n - i - 1) * sizeof(*all->r));
+    all->n--;
+}
+
+static void resolve_collectives(struct all_roots *all, size_t procs, struct tb_diff_report *rep)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        struct root *r = &all->r[i];
+        struct root *by = r->coll && r->r.cause == TB_CAUSE_COLLECTIVE
+                              ? explained_by(all, procs, r)
+                              : NULL;
+        if (!by)
+            continue;
+        by->r.infected += r->r.infected + r->r.count;
+        rep->infected += r->r.count;
+        r->weak = true;
+        r->coll = 0;
+    }
+}
+
+static void drop_weak(struct all_roots *all)
+{
+    bool strong = false;
+
+    for (size_t i = 0; i < all->n; i++)
+        strong = strong || !all->r[i].weak;
+    for (size_t i = 0; strong && i < all->n;)
+        if (all->r[i].weak)
+            drop_root(all, i);
+        else
+            i++;
+}
+
+/* ---------------------------------------------------------------- ranking */
+
+static bool harmless(const struct root *r)
+{
+    return (r->r.cause == TB_CAUSE_CONTROL_FLOW || r->r.cause == TB_CAUSE_ORDER ||
+            r->r.cause == TB_CAUSE_ALGORITHM) &&
+           r->r.infected == 0 && r->r.differ == 0;
+}
+
+static uint64_t seq_of(const struct root *r)
+{
+    return r->r.a.known ? r->r.a.seq : r->r.b.known ? r->r.b.seq : UINT64_MAX;
+}
+
+static int by_rank(const void *p, const void *q)
+{
+    const struct root *x = p, *y = q;
+
+    if (harmless(x) != harmless(y))
+        return harmless(x) - harmless(y);
+    if (x->r.step != y->r.step)
+        return x->r.step < y->r.step ? -1 : 1;
+    if (x->r.epoch != y->r.epoch)
+        return x->r.epoch < y->r.epoch ? -1 : 1;
+    if (x->process == y->process || x->r.cause != y->r.cause)
+        return seq_of(x) < seq_of(y) ? -1 : seq_of(x) > seq_of(y);
+    return x->process < y->process ? -1 : 1;
+}
+
+/* ---------------------------------------------------------------- names and elements */
+
+/* Thread of an event of which only the row is known */
+static enum tb_status find_thread(struct tb_trace *t, uint32_t process, struct tb_diff_place *p,
+                                  struct tb_error *err)
+{
+    struct tb_cursor *c = NULL;
+    const struct tb_trace_event *e = NULL;
+    enum tb_status st = tb_cursor_open_process(&c, t, process, p->id, p->id, err);
+
+    if (st == TB_OK)
+        st = tb_cursor_next(c, &e, err);
+    if (st == TB_OK && e) {
+        p->thread = e->e.thread;
+        p->seq = e->e.seq;
+    }
+    tb_cursor_close(c);
+    return st;
+}
+
+static enum tb_status name_place(const struct run *r, size_t process, struct tb_diff_place *p,
+                                 struct tb_error *err)
+{
+    struct tb_trace *t = r->trace[r->proc[process].file];
+    enum tb_status st = TB_OK;
+
+    if (!p->known)
+        return TB_OK;
+    p->trace = r->proc[process].file;
+    if (!p->thread)
+        st = find_thread(t, r->proc[process].p->id, p, err);
+    if (st != TB_OK || !p->thread)
+        return st;
+    st = tb_event_name_of(t, p->thread, p->id, &p->name, err);
+    p->name_known = st == TB_OK;
+    return st == TB_ERR_NOTFOUND ? TB_OK : st;
+}
+
+static enum tb_status name_root(struct report_builder *rb, struct root *r, struct tb_error *err)
+{
+    size_t pb = (size_t)rb->a->proc[r->process].mate;
+    enum tb_status st = name_place(rb->a, r->process, &r->r.a, err);
+
+    if (st == TB_OK)
+        st = name_place(rb->b, pb, &r->r.b, err);
+    if (st == TB_OK)
+        st = name_place(rb->a, r->process, &r->r.writer_a, err);
+    if (st == TB_OK)
+        st = name_place(rb->b, pb, &r->r.writer_b, err);
+    r->r.rank = rb->a->proc[r->process].p->rank;
+    return st;
+}
+
+static enum tb_status snapshot(struct tb_trace *t, uint64_t event, uint32_t access, void **data,
+                               uint64_t *n, struct tb_error *err)
+{
+    enum tb_status st = tb_trace_snapshot(t, event, access, data, n, err);
+
+    return st == TB_ERR_NOTFOUND ? TB_OK : st;
+}
+
+static enum tb_status compare_elements(struct report_builder *rb, struct root *r,
+                                       struct tb_error *err)
+{
+    const struct tb_diff_tensor *t = &r->r.tensor;
+    void *a = NULL, *b = NULL;
+    uint64_t n = 0, m = 0;
+
+    if (!t->known || !r->r.a.known || !r->r.b.known || !r->site_a)
+        return TB_OK;
+    const struct tb_site_access *s = &r->site_a->access[t->access];
+    enum tb_status st =
+        snapshot(rb->a->trace[r->r.a.trace], r->r.a.id, t->access, &a, &n, err);
+    if (st == TB_OK)
+        st = snapshot(rb->b->trace[r->r.b.trace], r->r.b.id, t->access, &b, &m, err);
+    if (st == TB_OK && a && b && n == m) {
+        struct tb_error ignored = {0};
+        r->r.elements_known = tb_elements_compare(t->dtype, s->sizes, s->ndim, a, b, n,
+                                                  &r->r.elements, &ignored) == TB_OK &&
+                              r->r.elements.differ > 0;
+    }
+    free(a);
+    free(b);
+    return st;
+}
+
+static void add_stack(struct report_builder *rb, struct root *r)
+{
+    const char *text = NULL;
+
+    if (r->r.a.known)
+        text = tb_trace_stack(rb->a->trace[r->r.a.trace], r->r.a.id);
+    if (!text && r->r.b.known)
+        text = tb_trace_stack(rb->b->trace[r->r.b.trace], r->r.b.id);
+    if (text)
+        (void)snprintf(r->r.stack, sizeof(r->r.stack), "%s", text);
+}
+
+static void summarize(struct root *r)
+{
+    const struct tb_diff_place *p = r->r.a.name_known ? &r->r.a : &r->r.b;
+
+    if (r->r.summary[0])
+        return;
+    (void)snprintf(r->r.summary, sizeof(r->r.summary), "step %" PRIu64 ", %.100s, %.90s", r->r.step,
+                   p->name_known ? p->name.module : "?",
+                   p->name_known ? p->name.op
+                   : r->site_a   ? r->site_a->name
+                                 : "?");
+}
+
+static enum tb_status finish_root(struct report_builder *rb, struct root *r, struct tb_error *err)
+{
+    enum tb_status st = name_root(rb, r, err);
+
+    if (st == TB_OK)
+        st = compare_elements(rb, r, err);
+    if (st != TB_OK)
+        return st;
+    add_stack(rb, r);
+    classify_root(rb, r);
+    summarize(r);
+    next_command(rb, r);
+    return TB_OK;
+}
+
+static enum tb_status finish_roots(struct report_builder *rb, struct all_roots *all, unsigned max,
+                                   struct tb_error *err)
+{
+    struct tb_diff_report *rep = rb->rep;
+    size_t n = all->n < max ? all->n : max;
+    enum tb_status st = TB_OK;
+
+    if (all->n == 0)
+        return TB_OK;
+    qsort(all->r, all->n, sizeof(*all->r), by_rank);
+    rep->roots = calloc(n, sizeof(*rep->roots));
+    if (!rep->roots)
+        return tb_fail(err, TB_ERR_NOMEM, "no memory for the report");
+    for (size_t i = 0; st == TB_OK && i < n; i++) {
+        st = finish_root(rb, &all->r[i], err);
+        rep->roots[i] = all->r[i].r;
+    }
+    rep->root_count = n;
+    rep->roots_more += all->n - n;
+    return st;
+}
+
+/* ---------------------------------------------------------------- verdict */
+
+static enum tb_status note_rest(struct report_builder *rb)
+{
+    struct tb_diff_report *rep = rb->rep;
+    enum tb_status st = TB_OK;
+
+    if (rep->moved)
+        st = add_line(&rep->notes, &rep->note_count, 0,
+                      "%" PRIu64 " operators ran in another order, each with equal results", rep->moved);
+    if (st == TB_OK && rep->args_only)
+        st = add_line(&rep->notes, &rep->note_count, 0,
+                      "%" PRIu64 " operators got other arguments, with equal results", rep->args_only);
+    if (st == TB_OK && rep->setup)
+        st = add_line(&rep->notes, &rep->note_count, 0,
+                      "%" PRIu64 " events are outside what both runs recorded", rep->setup);
+    return st;
+}
+
+static void set_verdict(struct report_builder *rb)
+{
+    struct tb_diff_report *rep = rb->rep;
+    uint64_t n = rep->compared + rep->skipped;
+
+    if (rep->root_count) {
+        rep->verdict = TB_DIFF_DIVERGED;
+        (void)snprintf(rep->reason, sizeof(rep->reason), "%zu root%s, first: %.200s",
+                       rep->root_count + (size_t)rep->roots_more,
+                       rep->root_count + rep->roots_more == 1 ? "" : "s", rep->roots[0].summary);
+    } else if (rb->incomplete) {
+        rep->verdict = TB_DIFF_UNKNOWN;
+        (void)snprintf(rep->reason, sizeof(rep->reason), "%s", rb->incomplete_why);
+    } else if (n == 0 || !has_fingerprints(rb->a)) {
+        rep->verdict = TB_DIFF_UNKNOWN;
+        (void)snprintf(rep->reason, sizeof(rep->reason), "nothing was recorded that can be compared");
+    } else {
+        rep->verdict = TB_DIFF_IDENTICAL;
+        (void)snprintf(rep->reason, sizeof(rep->reason), "%" PRIu64 " events are equal, nothing was lost",
+                       n);
+    }
+}
+
+static enum tb_status compare_runs(struct report_builder *rb, const struct tb_diff_options *o,
+                                   struct all_roots *all, struct tb_error *err)
+{
+    unsigned max = o && o->max_roots ? o->max_roots : ROOTS_SHOWN;
+    enum tb_status st = run_match(rb->a, rb->b, err);
+
+    if (st != TB_OK)
+        return st;
+    describe_run(rb, 0);
+    describe_run(rb, 1);
+    if (o && o->verify && ((st = verify(rb->a, err)) != TB_OK || (st = verify(rb->b, err)) != TB_OK))
+        return st;
+    if ((st = note_processes(rb)) != TB_OK || (st = compare_environment(rb)) != TB_OK ||
+        (st = compare_coverage(rb, err)) != TB_OK ||
+        (st = compare_processes(rb, all, err)) != TB_OK)
+        return st;
+    resolve_collectives(all, rb->a->procs, rb->rep);
+    drop_weak(all);
+    if ((st = finish_roots(rb, all, max, err)) != TB_OK || (st = note_rest(rb)) != TB_OK ||
+        (st = note_cost(rb)) != TB_OK)
+        return st;
+    set_verdict(rb);
+    return TB_OK;
+}
+
+static double seconds_since(const struct timespec *from)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - from->tv_sec) + (double)(now.tv_nsec - from->tv_nsec) / 1e9;
+}
+
+static void free_found(struct all_roots *all, size_t procs)
+{
+    for (size_t i = 0; all->of && i < procs; i++)
+        free(all->of[i].colls);
+    free(all->of);
+    free(all->r);
+}
+
+enum tb_status tb_diff_run(struct tb_diff_report **out, const char *a, const char *b,
+                           const struct tb_diff_options *options, struct tb_error *err)
+{
+    struct run ra = {0}, rb = {0};
+    struct all_roots all = {0};
+    struct tb_error local = {0};
+    struct timespec begin;
+    struct tb_error *e = err ? err : &local;
+    struct report_builder builder = {.a = &ra, .b = &rb};
+    enum tb_status st = TB_ERR_NOMEM;
+
+    *e = (struct tb_error){0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    builder.rep = calloc(1, sizeof(*builder.rep));
+    if (builder.rep && (st = run_open(&ra, a, e)) == TB_OK && (st = run_open(&rb, b, e)) == TB_OK)
+        st = compare_runs(&builder, options, &all, e);
+    if (st == TB_ERR_NOMEM && e->status == TB_OK)
+        st = tb_fail(e, st, "no memory to compare '%.200s' with '%.200s'", a, b);
+    free_found(&all, ra.procs);
+    run_close(&ra);
+    run_close(&rb);
+    if (st != TB_OK) {
+        tb_diff_free(builder.rep);
+        return st;
+    }
+    builder.rep->seconds = seconds_since(&begin);
+    *out = builder.rep;
+    return TB_OK;
+}
+
+void tb_diff_free(struct tb_diff_report *r)
+{
+    if (!r)
+        return;
+    free(r->environment);
+    free(r->notes);
+    free(r->coverage);
+    free(r->cost);
+    free(r->roots);
+    free(r);
+}

@@ -1,0 +1,258 @@
+/*
+ * What differs around the job: command, environment, versions, threads, machine, sources.
+ */
+#include "diff/diff_internal.h"
+
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys of a trace that differ from run to run and mean nothing, as fnmatch(3) patterns */
+static const char *const ignored_keys[] = {
+    "start_time", "end_time", "*_time", "wall_s", "collector_cpu_s", "*_cpu_s", "cost.*", "*.pid",
+    "pid", "trace", "trace.*", "output", "path", "log", "log.*", "snapshots",
+    "*.log", "*.log.*", "argv",
+};
+
+/* Variables of the environment of which the same holds */
+static const char *const ignored_variables[] = {
+    "TWINBIT_*", "_", "PWD", "OLDPWD", "SHLVL", "SSH_*", "WINDOWID", "TERM_SESSION_ID", "XDG_SESSION_ID",
+    "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_*", "COLUMNS", "LINES", "LS_COLORS", "TMUX*", "STY",
+    "SLURM_JOB_ID", "SLURM_JOBID", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+    "RANDOM", "MAKE*", "MFLAGS", "PS1", "DISPLAY", "TMPDIR",
+};
+
+#define LINES_MAX 200u
+
+enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
+                        ...)
+{
+    struct tb_diff_line *p = realloc(*list, (*n + 1) * sizeof(*p));
+    va_list ap;
+
+    if (!p)
+        return TB_ERR_NOMEM;
+    *list = p;
+    p[*n].severity = severity;
+    va_start(ap, fmt);
+    (void)vsnprintf(p[*n].text, sizeof(p[*n].text), fmt, ap);
+    va_end(ap);
+    ++*n;
+    return TB_OK;
+}
+
+static bool matches(const char *const *patterns, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fnmatch(patterns[i], key, 0) == 0)
+            return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- pairs of key and value */
+
+struct pair {
+    const char *key, *value;
+    size_t key_len, value_len;
+};
+struct pairs {
+    struct pair *p;
+    size_t n, cap;
+};
+
+static bool add_pair(struct pairs *l, struct pair p)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 64;
+        struct pair *q = realloc(l->p, cap * sizeof(*q));
+        if (!q)
+            return false;
+        l->p = q;
+        l->cap = cap;
+    }
+    l->p[l->n++] = p;
+    return true;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct pair *x = a, *y = b;
+    size_t n = x->key_len < y->key_len ? x->key_len : y->key_len;
+    int c = memcmp(x->key, y->key, n);
+
+    return c ? c : x->key_len < y->key_len ? -1 : x->key_len > y->key_len;
+}
+
+static bool ignored(const struct pair *p, bool variable)
+{
+    char key[256];
+
+    (void)snprintf(key, sizeof(key), "%.*s", (int)p->key_len, p->key);
+    return variable ? matches(ignored_variables, TB_ARRAY_LEN(ignored_variables), key)
+                    : matches(ignored_keys, TB_ARRAY_LEN(ignored_keys), key);
+}
+
+static enum tb_status one_sided(struct tb_diff_report *rep, const char *what, const struct pair *p,
+                                char run)
+{
+    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: only in %c: %.*s", what,
+                    (int)p->key_len, p->key, run, p->value_len > 120 ? 120 : (int)p->value_len,
+                    p->value);
+}
+
+static enum tb_status both_differ(struct tb_diff_report *rep, const char *what,
+                                  const struct pair *p, const struct pair *q)
+{
+    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: %.*s | %.*s", what,
+                    (int)p->key_len, p->key, p->value_len > 180 ? 180 : (int)p->value_len, p->value,
+                    q->value_len > 180 ? 180 : (int)q->value_len, q->value);
+}
+
+static enum tb_status compare_pairs(struct tb_diff_report *rep, const char *what, struct pairs *a,
+                                    struct pairs *b, bool variables)
+{
+    enum tb_status st = TB_OK;
+
+    if (a->n)
+        qsort(a->p, a->n, sizeof(*a->p), by_key);
+    if (b->n)
+        qsort(b->p, b->n, sizeof(*b->p), by_key);
+    for (size_t i = 0, j = 0; st == TB_OK && (i < a->n || j < b->n);) {
+        int c = i == a->n ? 1 : j == b->n ? -1 : by_key(&a->p[i], &b->p[j]);
+        const struct pair *p = c <= 0 ? &a->p[i] : NULL, *q = c >= 0 ? &b->p[j] : NULL;
+        i += c <= 0;
+        j += c >= 0;
+        if (rep->environment_count >= LINES_MAX || ignored(p ? p : q, variables))
+            continue;
+        if (!p || !q)
+            st = one_sided(rep, what, p ? p : q, p ? 'A' : 'B');
+        else if (p->value_len != q->value_len || memcmp(p->value, q->value, p->value_len) != 0)
+            st = both_differ(rep, what, p, q);
+    }
+    return st;
+}
+
+/* ---------------------------------------------------------------- what a trace says */
+
+static bool collect_meta(struct tb_trace *t, struct pairs *l)
+{
+    const char *key, *value;
+
+    for (size_t i = 0; tb_trace_meta_at(t, i, &key, &value); i++)
+        if (!add_pair(l, (struct pair){key, value, strlen(key), strlen(value)}))
+            return false;
+    return true;
+}
+
+/* "KEY=VALUE" entries, each ended by a newline or NUL */
+static bool collect_environment(struct tb_trace *t, struct pairs *l)
+{
+    size_t n = 0;
+    const char *text = tb_trace_text(t, "environment", &n);
+
+    for (size_t at = 0, len; text && at < n; at += len + 1) {
+        for (len = 0; at + len < n && text[at + len] != '\n' && text[at + len] != '\0';)
+            len++;
+        const char *eq = memchr(text + at, '=', len);
+        if (!eq)
+            continue;
+        size_t k = (size_t)(eq - (text + at));
+        if (!add_pair(l, (struct pair){text + at, eq + 1, k, len - k - 1}))
+            return false;
+    }
+    return true;
+}
+
+/* Files of the two runs are compared by the process they hold: the first of each */
+static struct tb_trace *partner(const struct report_builder *rb, size_t file)
+{
+    for (size_t i = 0; i < rb->a->procs; i++)
+        if (rb->a->proc[i].file == file && rb->a->proc[i].mate >= 0)
+            return rb->b->trace[rb->b->proc[rb->a->proc[i].mate].file];
+    return NULL;
+}
+
+static enum tb_status compare_files(struct report_builder *rb, const char *prefix,
+                                    struct tb_trace *a, struct tb_trace *b)
+{
+    struct pairs x = {0}, y = {0}, ex = {0}, ey = {0};
+    char what[160];
+    enum tb_status st = TB_ERR_NOMEM;
+
+    if (collect_meta(a, &x) && collect_meta(b, &y) && collect_environment(a, &ex) &&
+        collect_environment(b, &ey)) {
+        st = compare_pairs(rb->rep, prefix, &x, &y, false);
+        (void)snprintf(what, sizeof(what), "%senvironment ", prefix);
+        if (st == TB_OK)
+            st = compare_pairs(rb->rep, what, &ex, &ey, true);
+    }
+    free(x.p);
+    free(y.p);
+    free(ex.p);
+    free(ey.p);
+    return st;
+}
+
+/* Lines that another file of the run has already given are not worth saying again */
+static void drop_doubles(struct tb_diff_report *rep, size_t from, size_t prefix)
+{
+    size_t kept = from;
+
+    for (size_t i = from; i < rep->environment_count; i++) {
+        bool seen = false;
+        for (size_t j = 0; j < from && !seen; j++)
+            seen = strcmp(rep->environment[j].text, rep->environment[i].text + prefix) == 0;
+        if (!seen)
+            rep->environment[kept++] = rep->environment[i];
+    }
+    rep->environment_count = kept;
+}
+
+static enum tb_status compare_commands(struct report_builder *rb)
+{
+    struct tb_diff_report *rep = rb->rep;
+    enum tb_status st = TB_OK;
+
+    for (size_t i = 0; st == TB_OK && i < rb->a->procs; i++) {
+        const struct run_process *p = &rb->a->proc[i];
+        if (p->mate < 0)
+            continue;
+        const struct run_process *q = &rb->b->proc[p->mate];
+        if (strcmp(p->p->argv, q->p->argv) != 0 && rep->environment_count < LINES_MAX)
+            st = add_line(&rep->environment, &rep->environment_count, 1, "argv: %.200s | %.200s",
+                          p->p->argv, q->p->argv);
+    }
+    return st;
+}
+
+enum tb_status compare_environment(struct report_builder *rb)
+{
+    enum tb_status st = compare_commands(rb);
+
+    for (size_t i = 0; st == TB_OK && i < rb->a->files; i++) {
+        struct tb_trace *b = partner(rb, i);
+        size_t from = rb->rep->environment_count;
+        char prefix[128] = "";
+        if (!b)
+            continue;
+        if (rb->a->files > 1 && i > 0) {
+            const char *name = strrchr(rb->a->file[i], '/');
+            (void)snprintf(prefix, sizeof(prefix), "%.100s: ", name ? name + 1 : rb->a->file[i]);
+        }
+        st = compare_files(rb, prefix, rb->a->trace[i], b);
+        drop_doubles(rb->rep, i ? from : 0, i ? strlen(prefix) : 0);
+    }
+    return st;
+}
+
+const char *env_differs(const struct tb_diff_report *rep, const char *word)
+{
+    for (size_t i = 0; i < rep->environment_count; i++) {
+        size_t key = strcspn(rep->environment[i].text, ":");
+        const char *at = strstr(rep->environment[i].text, word);
+        if (at && (size_t)(at - rep->environment[i].text) < key)
+            return rep->environment[i].text;
+    }
+    return NULL;
+}
