@@ -103,9 +103,9 @@ static void test_load__another_preloaded_dlsym_is_still_asked(void **state)
                   "int main(void) { int *p = dlsym(RTLD_DEFAULT, \"spied\");\n"
                   "printf(\"%d\\n\", p ? *p : 0); return 0; }\n");
     must("gcc -shared -fPIC spy.c -o libspy.so && gcc main.c -o main");
-    setenv("LD_PRELOAD", "./libspy.so", 1);
-    finish(start((const char *[]){driver_path(), "--", "./main", NULL}), &o);
-    unsetenv("LD_PRELOAD");
+    finish(start((const char *[]){driver_path(), "--", "sh", "-c",
+                                  "LD_PRELOAD=$LD_PRELOAD:./libspy.so exec ./main", NULL}),
+           &o);
     assert_string_equal(o.out, "7\n");
 }
 
