@@ -3,12 +3,13 @@
 
     run_job.py --list
     run_job.py --bare JOB...        only run it; print time, status and output
-    run_job.py JOB...               run, record twice, diff, record with --inputs; in the current folder
+    run_job.py [--folder DIR] JOB...  run, record twice, diff, record with --inputs; in DIR or here
 
 Checked for each job: files, stdout and exit status are bit for bit the same with and without twinbit; a
 recording has events and none is lost; two recordings are `identical`; with --inputs no unseen writer is
 found (but for jobs that plant one). Environment: PYTHON (the job's), TWINBIT (the program), TB_BUILD_DIR
-(things built for jobs are kept there). Exit status: 0 all held, 1 something did not, 2 usage.
+(things built for jobs are kept there). Exit status: 0 all held, 1 something did not, 2 usage, 77 skipped:
+the job's Python lacks a module. A folder given with --folder is emptied first, and kept after a failure.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
-PYTHON = os.environ.get("PYTHON") or str(TOP / ".venv/bin/python")
+PYTHON = os.environ.get("PYTHON") or os.environ.get("TWINBIT_PYTHON") or str(TOP / ".venv/bin/python")
 BUILD = Path(os.environ.get("TB_BUILD_DIR") or TOP / "build/dev").resolve()
 TWINBIT = os.environ.get("TWINBIT") or str(BUILD / "bin/twinbit")
 
@@ -48,6 +49,7 @@ class Job:
     uncovered: int = 0             # processes that twinbit must say it did not cover
     processes: int = 1             # processes with events, at least
     steps: int = 0                 # optimizer steps that must be in the trace
+    modules: tuple = ("torch",)    # what the job's Python must have
     timeout: int = 300
 
 
@@ -124,7 +126,8 @@ def gpt_char(*args):
 JOBS = {
     "gpt_char": Job(gpt_char(), env={"OMP_NUM_THREADS": "2"}, steps=3),
     "gpt_char_ops": Job(gpt_char("--plant", "flip-inside", "--place", str(HERE / "no_strike.json")), steps=3),
-    "hf_trainer": Job(script("hf_trainer.py"), drop="train_runtime", steps=3),
+    "hf_trainer": Job(script("hf_trainer.py"), drop="train_runtime", steps=3,
+                      modules=("torch", "transformers", "accelerate")),
     "dataloader": Job(script("dataloader.py"), processes=3, steps=8),
     "ddp": Job(torchrun("ddp.py"), processes=2, steps=4),
     "c10d_async": Job(torchrun("c10d_async.py"), processes=2),
@@ -299,11 +302,27 @@ def show_bare(name):
     return [] if got["status"] == JOBS[name].status else ["another status than expected"]
 
 
+def lacks(modules):
+    """lacks - why the job cannot be run, or None"""
+    if PYTHON == "none" or shutil.which(PYTHON) is None:
+        return f"no python at '{PYTHON}'"
+    code = "import importlib.util as u, sys; print(*[m for m in sys.argv[1:] if not u.find_spec(m)])"
+    p = subprocess.run([PYTHON, "-c", code, *modules], capture_output=True, text=True)
+    return f"'{PYTHON}' has no module {p.stdout.strip()}" if p.stdout.strip() else None
+
+
+def enter(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    os.chdir(folder)
+
+
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
     p.add_argument("jobs", nargs="*")
     p.add_argument("--list", action="store_true")
     p.add_argument("--bare", action="store_true")
+    p.add_argument("--folder")
     args = p.parse_args()
     if args.list:
         print("\n".join(JOBS))
@@ -311,6 +330,12 @@ def main():
     if not args.jobs or any(j not in JOBS for j in args.jobs):
         print("run_job.py: name jobs of --list", file=sys.stderr)
         return 2
+    why = lacks({m: 1 for j in args.jobs for m in JOBS[j].modules})
+    if why:
+        print(f"skipped: {why}")
+        return 77
+    if args.folder:
+        enter(args.folder)
     failed = 0
     for name in args.jobs:
         try:
@@ -321,6 +346,12 @@ def main():
             print(f"  FAILED {line}" if not line.startswith("  ") else "  " + line, flush=True)
         failed += bool(problems)
     print(f"{len(args.jobs)} jobs, {failed} failed")
+    if failed and args.folder:
+        print(f"its folder: {args.folder}\nreplay: TB_BUILD_DIR={BUILD} {Path(__file__).resolve()} "
+              f"--folder {args.folder} {' '.join(args.jobs)}")
+    elif args.folder:
+        os.chdir(TOP)
+        shutil.rmtree(args.folder, ignore_errors=True)
     return 1 if failed else 0
 
 
