@@ -62,6 +62,17 @@ static uint64_t file_offset(const Elf64_Phdr *p, uint16_t count, uint64_t addres
     return UINT64_MAX;
 }
 
+/*
+ * Wheels of torch built for the old std::string have __cxx11 names as well: the toolset's own
+ * library, linked into them, brings them. What c10::Device::str() is called tells the two apart.
+ */
+static bool new_strings(const char *text, size_t size)
+{
+    static const char old[] = "_ZNK3c106Device3strEv";
+
+    return memmem(text, size, "__cxx11", 7) && !memmem(text, size, old, sizeof(old));
+}
+
 static void read_strings(const struct file *f, const Elf64_Phdr *p, uint16_t count,
                          const Elf64_Phdr *dynamic, struct tb_elf_facts *out)
 {
@@ -75,7 +86,7 @@ static void read_strings(const struct file *f, const Elf64_Phdr *p, uint16_t cou
             size = d[i].d_un.d_val;
     }
     const char *text = span(f, file_offset(p, count, table), size);
-    out->cxx11_abi = text && memmem(text, size, "__cxx11", 7) != NULL;
+    out->cxx11_abi = text && new_strings(text, size);
 }
 
 enum tb_status tb_elf_read(const char *path, struct tb_elf_facts *out, struct tb_error *err)

@@ -226,6 +226,16 @@ static void test_tap__which_string_a_library_uses_is_read_from_it(void **state)
     assert_true(facts.cxx11_abi);
     assert_int_equal(tb_elf_read("old.so", &facts, &err), TB_OK);
     assert_false(facts.cxx11_abi);
+    /* torch 2.4's wheel: old strings of its own, new ones in what its toolset linked in */
+    put("c10.cc", "#include <string>\nnamespace c10 { struct Device { std::string str() const; };\n"
+                  "std::string Device::str() const { return \"cpu\"; } }\n");
+    shell("g++ -c -fPIC -D_GLIBCXX_USE_CXX11_ABI=1 s.cc -o toolset.o");
+    shell("g++ -shared -fPIC -D_GLIBCXX_USE_CXX11_ABI=0 c10.cc toolset.o -o mixed.so");
+    assert_int_equal(tb_elf_read("mixed.so", &facts, &err), TB_OK);
+    assert_false(facts.cxx11_abi);
+    shell("g++ -shared -fPIC -D_GLIBCXX_USE_CXX11_ABI=1 c10.cc toolset.o -o mixed.so");
+    assert_int_equal(tb_elf_read("mixed.so", &facts, &err), TB_OK);
+    assert_true(facts.cxx11_abi);
     assert_int_equal(tb_elf_read("s.cc", &facts, &err), TB_ERR_FORMAT);
     put("empty", "");
     assert_int_equal(tb_elf_read("empty", &facts, &err), TB_ERR_FORMAT);
