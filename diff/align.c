@@ -351,7 +351,7 @@ static enum tb_status pool_fill(struct pool *p, struct ev **a, size_t n, bool by
         if (by_content ? !loose(a[i]) : a[i]->mate || !a[i]->moved)
             continue;
         uint64_t key = by_content ? a[i]->content : a[i]->key;
-        struct gentab_slot *s = gentab_put(&p->heads, key | 1);
+        struct gentab_slot *s = gentab_put(&p->heads, key ? key : 1);
         if (!s)
             return TB_ERR_NOMEM;
         if (s->value)
@@ -365,7 +365,7 @@ static enum tb_status pool_fill(struct pool *p, struct ev **a, size_t n, bool by
 
 static struct ev *pool_take(struct pool *p, uint64_t key)
 {
-    struct gentab_slot *s = gentab_get(&p->heads, key | 1);
+    struct gentab_slot *s = gentab_get(&p->heads, key ? key : 1);
 
     if (!s || !s->value)
         return NULL;
@@ -398,7 +398,7 @@ enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m, uin
 
     for (size_t j = 0; st == TB_OK && j < m; j++) {
         struct ev *x = loose(b[j]) ? pool_take(&p, b[j]->content) : NULL;
-        if (!x || x->key != b[j]->key)
+        if (!x)
             continue;
         part_from(x);
         part_from(b[j]);

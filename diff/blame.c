@@ -186,6 +186,11 @@ static void fill_tensor(struct tb_diff_tensor *t, const struct ev *x, const stru
         tb_fp_store(t->fp_b, y->acc[i].fp);
 }
 
+static bool is_inside(const struct tb_diff_place *p, const struct ev *outer)
+{
+    return p->known && p->thread == outer->thread && p->seq >= outer->open && p->seq < outer->seq;
+}
+
 /* ---------------------------------------------------------------- what was read */
 
 enum verdict { SAME, UNKNOWN, CROSS, TAINT };
@@ -448,6 +453,14 @@ static enum tb_status look_at_generator(struct blame *b, const struct ev *x, con
     }
     if (!g->root && g->suspect)
         g->root = g->suspect;
+    struct root *r = g->root && g->root <= ROOTS ? &b->res.roots[g->root - 1] : NULL;
+    if (r && r->r.cause == TB_CAUSE_RNG && is_inside(&r->r.a, x)) { /* it drew before what ran inside */
+        fill_root(r, x, y);
+        fill_tensor(&r->r.tensor, x, y, i);
+        b->res.infected += r->differs;
+        r->r.infected += r->differs;
+        in->self = true;
+    }
     if (!g->root) {
         g->root = root_for(b, TB_CAUSE_RNG, mix64(TB_CAUSE_RNG, g->key), &fresh);
         if (!g->root)
@@ -603,9 +616,7 @@ static void other_algorithm(struct blame *b, uint32_t n, const struct ev *x, con
     if (!n || n > ROOTS || b->res.roots[n - 1].r.cause != TB_CAUSE_CONTROL_FLOW)
         return;
     struct root *r = &b->res.roots[n - 1];
-    bool in_a = r->r.a.known && r->r.a.seq >= x->open && r->r.a.seq < x->seq;
-    bool in_b = r->r.b.known && r->r.b.seq >= y->open && r->r.b.seq < y->seq;
-    if (!in_a && !in_b)
+    if (!is_inside(&r->r.a, x) && !is_inside(&r->r.b, y))
         return;
     const struct tb_site *inner = r->site_a ? r->site_a : r->site_b;
     (void)snprintf(r->inner, sizeof(r->inner), "%s", inner->name);
@@ -717,6 +728,8 @@ static enum tb_status remember_pair(struct blame *b, const struct ev *x, const s
 
     if (root && !self && root <= ROOTS && (out || x->kind == TB_EV_STATE))
         b->res.roots[root - 1].r.infected++;
+    if (root && self && root <= ROOTS)
+        b->res.roots[root - 1].differs = out;
     if (root && out) {
         mark_bad(b, 0, x, root);
         mark_bad(b, 1, y, root);
@@ -847,10 +860,59 @@ static enum tb_status control_root(struct blame *b, const struct ev *e, int side
     return TB_OK;
 }
 
+static bool same_access(const struct tb_site_access *p, const struct tb_site_access *q)
+{
+    if (p->mode != q->mode || p->dtype != q->dtype || p->ndim != q->ndim)
+        return false;
+    return p->ndim == 0 || memcmp(p->sizes, q->sizes, (size_t)p->ndim * sizeof(*p->sizes)) == 0;
+}
+
+static uint32_t alike(const struct tb_site *s, const struct tb_site_access *like)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->access_count; i++)
+        n += same_access(&s->access[i], like);
+    return n;
+}
+
+/* The same operator over the same shapes in another order? */
+static bool permuted(const struct tb_site *s, const struct tb_site *t)
+{
+    if (strcmp(s->name, t->name) != 0 || s->access_count != t->access_count || s->access_count > 4096)
+        return false;
+    for (uint32_t i = 0; i < s->access_count; i++)
+        if (alike(s, &s->access[i]) != alike(t, &s->access[i]))
+            return false;
+    return true;
+}
+
+/* What ran in one run only is what ran in the other one, with its tensors in another order */
+static void other_order(struct blame *b, uint32_t n, const struct ev *e, int side)
+{
+    struct root *r = n && n <= ROOTS ? &b->res.roots[n - 1] : NULL;
+    const struct tb_site *mine = !r ? NULL : side ? r->site_a : r->site_b;
+
+    if (!mine || r->r.cause != TB_CAUSE_CONTROL_FLOW || r->r.step != e->step ||
+        (side ? r->r.b.known : r->r.a.known) || !permuted(mine, e->site))
+        return;
+    r->r.cause = TB_CAUSE_ORDER;
+    if (side) {
+        set_place(&r->r.b, e);
+        r->site_b = e->site;
+        r->range_b = e->range;
+    } else {
+        set_place(&r->r.a, e);
+        r->site_a = e->site;
+        r->range_a = e->range;
+    }
+}
+
 static void count_single(struct blame *b, int side, uint32_t root)
 {
     struct root *r = root <= ROOTS ? &b->res.roots[root - 1] : NULL;
-    bool control = r && (r->r.cause == TB_CAUSE_CONTROL_FLOW || r->r.cause == TB_CAUSE_ALGORITHM);
+    bool control = r && (r->r.cause == TB_CAUSE_CONTROL_FLOW ||
+                         r->r.cause == TB_CAUSE_ALGORITHM || r->r.cause == TB_CAUSE_ORDER);
 
     if (side)
         b->res.only_b++;
@@ -894,6 +956,7 @@ enum tb_status blame_single(struct blame *b, const struct ev *e, int side)
     if (read && !b->host)
         b->host = read; /* a shape, or a choice, that was made of a value that differs */
     burst->burst = root;
+    other_order(b, root, e, side);
     count_single(b, side, root);
     suspect_generators(b, e, root);
     mark_bad(b, side, e, root);

@@ -292,17 +292,23 @@ static void classify_control(const struct report_builder *rb, struct root *r)
         evidence(r, "no number that differs had left for the host before it");
 }
 
-static void classify_order(struct root *r)
+static void classify_order(const struct report_builder *rb, struct root *r)
 {
+    const char *seed = env_differs(rb->rep, "PYTHONHASHSEED");
     char a[TB_EVENT_NAME_TEXT] = "something", b[TB_EVENT_NAME_TEXT] = "something else";
 
     if (r->r.writer_a.name_known)
         tb_event_name_short(&r->r.writer_a.name, a, sizeof(a));
     if (r->r.writer_b.name_known)
         tb_event_name_short(&r->r.writer_b.name, b, sizeof(b));
-    evidence(r, "'%s' was written by %.90s in A, by %.90s in B", r->input, a, b);
+    if (r->input[0])
+        evidence(r, "'%s' was written by %.90s in A, by %.90s in B", r->input, a, b);
+    else
+        evidence(r, "%s ran over tensors of the same shapes in another order", name_of(r));
     evidence(r, "both ran in both runs: the program takes them in another order (a set, a dict of "
                 "objects, threads)");
+    if (seed)
+        evidence(r, "differs: %.200s", seed);
 }
 
 static void classify_unseen(struct root *r)
@@ -350,10 +356,16 @@ static void classify_state(struct root *r)
 
 static void classify_algorithm(const struct report_builder *rb, struct root *r)
 {
-    const char *line = algorithms_differ(rb->rep);
+    const char *line = algorithms_differ(rb->rep), *threads = threads_differ(rb->rep);
+    const char *name = name_of(r);
 
-    evidence(r, "%s ran other operators inside, %s first: another implementation was chosen",
-             name_of(r), r->inner);
+    evidence(r, "%.80s ran other operators inside, %.80s first: another way through it was taken", name,
+             r->inner);
+    if ((is_reduction(name) || is_product(name) || is_scatter(name)) && threads) {
+        r->r.cause = TB_CAUSE_ACCUMULATION;
+        evidence(r, "%.80s adds many numbers; its work is split by the number of threads", name);
+        line = threads;
+    }
     if (line)
         evidence(r, "differs: %.200s", line);
 }
@@ -373,7 +385,7 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_control(rb, r);
         break;
     case TB_CAUSE_ORDER:
-        classify_order(r);
+        classify_order(rb, r);
         break;
     case TB_CAUSE_UNSEEN_WRITER:
         classify_unseen(r);

@@ -150,6 +150,7 @@ struct root {
     uint64_t coll;       /* COLLECTIVE: which one, equal on all ranks; 0: none */
     size_t process;      /* index in run A, set by diff.c */
     bool changed[2];     /* UNSEEN_WRITER: the run in which the bytes are not what was written */
+    bool differs;        /* the event's own outputs do */
     bool weak;           /* only if nothing better is found */
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
     bool deleted;        /* only digests are left of its step */

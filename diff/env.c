@@ -10,9 +10,9 @@
 
 /* Keys of a trace that differ from run to run and mean nothing, as fnmatch(3) patterns */
 static const char *const ignored_keys[] = {
-    "start_time", "end_time", "*_time", "wall_s", "collector_cpu_s", "*_cpu_s", "cost.*", "*.pid",
+    "start_time", "end_time", "*_time", "startMonotonicNs", "startUtcNs", "wall_s", "collector_cpu_s", "*_cpu_s", "cost.*", "*.pid",
     "pid", "trace", "trace.*", "output", "path", "log", "log.*", "snapshots",
-    "*.log", "*.log.*", "argv",
+    "*.log", "*.log.*", "argv", "events", "accesses", "segments", "coverage", "lost", "bytes", "state",
 };
 
 /* Variables of the environment of which the same holds */
@@ -24,6 +24,7 @@ static const char *const ignored_variables[] = {
 };
 
 #define LINES_MAX 200u
+#define SHOWN 60u /* values up to this length are shown whole */
 
 enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
                         ...)
@@ -101,12 +102,29 @@ static enum tb_status one_sided(struct tb_diff_report *rep, const char *what, co
                     p->value);
 }
 
+/* Long values are shown from shortly before the place where they part */
+static size_t shared_head(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t i = 0;
+
+    if (n <= SHOWN && m <= SHOWN)
+        return 0;
+    while (i < n && i < m && a[i] == b[i])
+        i++;
+    while (i > 0 && a[i - 1] != ' ' && a[i - 1] != ':' && a[i - 1] != ',')
+        i--;
+    return i;
+}
+
 static enum tb_status both_differ(struct tb_diff_report *rep, const char *what,
                                   const struct pair *p, const struct pair *q)
 {
-    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: %.*s | %.*s", what,
-                    (int)p->key_len, p->key, p->value_len > 180 ? 180 : (int)p->value_len, p->value,
-                    q->value_len > 180 ? 180 : (int)q->value_len, q->value);
+    size_t skip = shared_head(p->value, p->value_len, q->value, q->value_len);
+    size_t n = p->value_len - skip, m = q->value_len - skip;
+
+    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: %s%.*s | %s%.*s", what,
+                    (int)p->key_len, p->key, skip ? "..." : "", n > 180 ? 180 : (int)n,
+                    p->value + skip, skip ? "..." : "", m > 180 ? 180 : (int)m, q->value + skip);
 }
 
 static enum tb_status compare_pairs(struct tb_diff_report *rep, const char *what, struct pairs *a,
@@ -220,8 +238,8 @@ static enum tb_status compare_commands(struct report_builder *rb)
             continue;
         const struct run_process *q = &rb->b->proc[p->mate];
         if (strcmp(p->p->argv, q->p->argv) != 0 && rep->environment_count < LINES_MAX)
-            st = add_line(&rep->environment, &rep->environment_count, 1, "argv: %.200s | %.200s",
-                          p->p->argv, q->p->argv);
+            st = both_differ(rep, "", &(struct pair){"argv", p->p->argv, 4, strlen(p->p->argv)},
+                             &(struct pair){"argv", q->p->argv, 4, strlen(q->p->argv)});
     }
     return st;
 }
