@@ -51,12 +51,12 @@ check_hygiene() {
     return $bad
 }
 
-# subjects: "area: imperative", at most 72 characters, no full stop
+# subjects: "area: imperative", at most 80 characters, no full stop
 check_commits() {
     git log --no-merges --format='%h %s' | awk '
         { s = substr($0, length($1) + 2) }
-        s !~ /^[a-z0-9][a-z0-9_.,\/+ -]*: [^ ]/ || length(s) > 72 || s ~ /\.$/ { print; bad = 1 }
-        END { exit bad }' || fail "subjects must be 'area: imperative summary', 72 characters, no full stop"
+        s !~ /^[a-z0-9][a-z0-9_.,\/+ -]*: [^ ]/ || length(s) > 80 || s ~ /\.$/ { print; bad = 1 }
+        END { exit bad }' || fail "subjects must be 'area: imperative summary', 80 characters, no full stop"
 }
 
 check_format() {
