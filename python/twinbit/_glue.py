@@ -15,6 +15,7 @@ import weakref
 _STACK = 1 << 3  # TB_CFG_STACK
 _lib = None
 _state = None
+_pytap = None  # the Python tap, where the C++ one could not be compiled
 
 
 class _Loader:
@@ -250,6 +251,9 @@ _CHUNK = 256
 
 def _send_state(optimizer):
     ptrs, names, keep = _gather(optimizer)
+    if _pytap is not None:
+        _pytap.send_state(keep, names)
+        return
     for at in range(0, len(ptrs), _CHUNK):
         n = min(_CHUNK, len(ptrs) - at)
         p = (ctypes.c_uint64 * n).from_buffer(ptrs, at * 8)
@@ -415,6 +419,19 @@ def _trace_lines(frame, event, arg):
     return _trace_lines
 
 
+def _load_pytap():
+    global _pytap
+    import importlib.util
+    import os
+
+    where = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_pytap.py")
+    spec = importlib.util.spec_from_file_location("_twinbit_pytap", where)
+    _pytap = importlib.util.module_from_spec(spec)
+    sys.modules["_twinbit_pytap"] = _pytap
+    spec.loader.exec_module(_pytap)
+    return _pytap
+
+
 def install(tap_path):
     """Load the tap's exports, and wait for the parts of torch that we hook."""
     global _lib, _state
@@ -447,6 +464,8 @@ def install(tap_path):
         "numpy.random": _after_numpy_random,
         "torch._dynamo.callback": _after_dynamo_callback,
     }
+    if hasattr(lib, "twinbit_op_begin"):
+        _load_pytap().install(lib, wanted)
     for name in list(wanted):
         module = sys.modules.get(name)
         if module is not None:
