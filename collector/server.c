@@ -41,6 +41,7 @@ struct tb_server {
     struct tb_server_hooks hooks;
     struct connection *connections;
     struct build build;
+    bool warned; /* that the tap is the one written in Python */
 };
 
 /* ---------------------------------------------------------------- the socket */
@@ -157,6 +158,19 @@ static void reply(const struct connection *c, const struct tb_wire_config *confi
 
 /* ---------------------------------------------------------------- the tap */
 
+/* Without a compiler or torch's headers the tap written in Python does the work. */
+static bool fall_back(struct build *b)
+{
+    char path[TB_COL_TEXT + 32];
+
+    (void)snprintf(path, sizeof(path), "%s/libtwinbit_pytap.so", b->libdir);
+    if (b->status != TB_ERR_UNSUPPORTED || access(path, R_OK) != 0 ||
+        strlen(path) >= sizeof(b->path))
+        return false;
+    (void)snprintf(b->path, sizeof(b->path), "%s", path);
+    return true;
+}
+
 static void *build_main(void *arg)
 {
     struct build *b = arg;
@@ -189,22 +203,29 @@ static void finish_build(struct tb_server *s)
 {
     struct build *b = &s->build;
     eventfd_t value;
+    char why[sizeof(b->err.text) + 80];
+    bool python;
 
     if (!b->running || eventfd_read(b->event, &value) != 0)
         return;
     (void)pthread_join(b->thread, NULL);
     b->running = false;
+    python = fall_back(b);
     for (struct connection *c = s->connections; c; c = c->next) {
         if (!c->wants_tap || strcmp(c->libtorch, b->libtorch) != 0)
             continue;
-        if (b->status == TB_OK)
+        if (b->status == TB_OK || python)
             reply(c, NULL, TB_REPLY_OK, b->path, -1);
         else
             reply(c, NULL, TB_REPLY_REFUSED, b->err.text, -1);
         c->done = true;
     }
-    if (b->status != TB_OK)
-        s->hooks.no_tap(s->hooks.arg, b->err.text);
+    if (b->status == TB_OK || (python && s->warned))
+        return;
+    (void)snprintf(why, sizeof(why), "%s%s", b->err.text,
+                   python ? "; torch is recorded from Python, which is slower and sees less" : "");
+    s->hooks.no_tap(s->hooks.arg, why);
+    s->warned = python;
 }
 
 /* ---------------------------------------------------------------- messages */
