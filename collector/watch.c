@@ -183,11 +183,14 @@ static bool same_image(const struct seen *s, const struct tb_col_process *p)
     return s->auxv_len && s->auxv_len == p->auxv_len && memcmp(s->auxv, p->auxv, s->auxv_len) == 0;
 }
 
-/* It attached, or it is a fork of one that did and had no event: then there is nothing to cover. */
+/*
+ * It attached, or it is a fork of one that did and had no event: then there is nothing to cover.
+ * (An attaching import hook loads libtwinbit after libtorch: no_hook may be an early look.)
+ */
 static bool covered(const struct seen *s, const struct tb_col_process *processes)
 {
     for (const struct tb_col_process *p = processes; p; p = p->next)
-        if (same_image(s, p))
+        if (same_image(s, p) && (!s->no_hook || p->pid == s->pid))
             return true;
     return false;
 }
@@ -199,7 +202,7 @@ uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *
 
     for (size_t i = 0; i < w->count; i++) {
         const struct seen *s = w->seen[i];
-        if (!s->maps || (!s->no_hook && covered(s, processes)))
+        if (!s->maps || covered(s, processes))
             continue;
         count++;
         fn(arg, s->argv,

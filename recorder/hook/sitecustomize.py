@@ -1,0 +1,80 @@
+"""twinbit run --attach python: what a preloaded library does otherwise.
+
+Found first on PYTHONPATH; runs the job's own sitecustomize, and waits for torch._C to be imported. Then
+libtwinbit.so is loaded and asked for a "PyInit" symbol: the moment at which it attaches (recorder/hook.c).
+"""
+
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_LIBRARY = os.path.join(os.path.dirname(os.path.dirname(_FOLDER)), "libtwinbit.so")
+
+
+def _attach():
+    import ctypes
+
+    try:
+        library = ctypes.PyDLL(_LIBRARY)  # holds the GIL, as an import does
+        library.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+        library.dlsym.restype = ctypes.c_void_p
+        library.dlsym(None, b"PyInit__twinbit")
+    except Exception:
+        pass  # the job goes on unrecorded; twinbit says that it was not covered
+
+
+class _Loader:
+    """Stands for the loader of torch._C, and attaches when it is done."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        _attach()
+
+
+class _Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch._C":
+            return None
+        sys.meta_path.remove(self)
+        from importlib.machinery import PathFinder
+
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def _run_the_jobs_own():
+    from importlib.machinery import PathFinder
+
+    places = [p for p in sys.path if os.path.abspath(p or ".") != _FOLDER]
+    spec = PathFinder.find_spec("sitecustomize", places)
+    if spec is None or spec.loader is None:
+        return
+    from importlib.util import module_from_spec
+
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def _start():
+    if os.environ.get("TWINBIT_SOCKET"):
+        sys.meta_path.insert(0, _Finder())
+    # neither a path nor a variable of ours is left for the job to trip over
+    while _FOLDER in sys.path:
+        sys.path.remove(_FOLDER)
+
+
+_start()
+_run_the_jobs_own()
