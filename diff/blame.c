@@ -17,6 +17,7 @@
 #define SETUP (UINT64_MAX - 1) /* before the compared steps: no mate is expected */
 #define LINEAGE (1u << 19)
 #define COLLS 4096u
+#define OUTSIDE 0x6F757473u /* in the table of unseen writers: an allocation, not an event */
 #define GENERATORS 32u
 
 struct generator {
@@ -44,6 +45,7 @@ struct blame {
     size_t gens;
     uint64_t overlap[2];
     uint32_t host; /* root behind the first number that left for the host and differed */
+    bool ops;      /* operators were recorded since the step began */
     struct blame_result res;
 };
 
@@ -193,7 +195,8 @@ static bool is_inside(const struct tb_diff_place *p, const struct ev *outer)
 
 /* ---------------------------------------------------------------- what was read */
 
-enum verdict { SAME, UNKNOWN, CROSS, TAINT };
+/* CHANGED: written equally, and no longer equal */
+enum verdict { SAME, UNKNOWN, CHANGED, CROSS, TAINT };
 
 /* What is known of the inputs of a pair; the worst counts */
 struct inputs {
@@ -239,38 +242,70 @@ static enum tb_status learn_buffer(struct blame *b, const struct acc *p, const s
     return TB_OK;
 }
 
+/* What is known of an event that wrote or verified bytes */
+struct line {
+    bool known;
+    uint64_t mate;
+    uint32_t root;
+};
+
+static struct line line_of(struct blame *b, int side, uint64_t event)
+{
+    const struct gentab_slot *s = event ? gentab_get(&b->line[side], event) : NULL;
+
+    return s ? (struct line){true, s->value, s->aux} : (struct line){0};
+}
+
+static bool before_overlap(const struct blame *b, int side, struct line l, const struct range *r)
+{
+    return l.known ? l.mate == SETUP : r->lineage < b->overlap[side];
+}
+
 /* Only one run saw a writer */
 static enum verdict one_sided(struct blame *b, int side, const struct range *r, struct inputs *in)
 {
-    struct gentab_slot *s = gentab_get(&b->line[side], r->lineage);
+    struct line l = line_of(b, side, r->lineage);
 
-    if (!s || s->value == SETUP || (s->value != NO_MATE && !s->aux))
+    if (!l.known || l.mate == SETUP || (l.mate != NO_MATE && !l.root))
         return UNKNOWN;
-    taint(in, s->aux);
+    taint(in, l.root);
     return TAINT;
 }
 
-static bool before_overlap(const struct blame *b, int side, const struct gentab_slot *s,
-                           const struct range *r)
+static uint32_t least(uint32_t x, uint32_t y)
 {
-    return s ? s->value == SETUP : r->lineage < b->overlap[side];
+    return !x || (y && y < x) ? y : x;
 }
 
-/* Both runs saw a writer, and the bytes differ */
+/* Both wrote the same, by mates, and yet the bytes differ: whoever found that first has its root */
+static enum verdict changed_since(struct blame *b, uint64_t writer, struct inputs *in)
+{
+    const struct gentab_slot *s = gentab_get(&b->unseen, writer);
+
+    if (s)
+        taint(in, (uint32_t)s->value);
+    return s ? TAINT : CHANGED;
+}
+
+/* Both runs saw a writer, and the bytes differ or come from another place of what was written */
 static enum verdict two_writers(struct blame *b, const struct range *p, const struct range *q,
                                 struct inputs *in)
 {
-    struct gentab_slot *s = gentab_get(&b->line[0], p->lineage);
-    struct gentab_slot *t = gentab_get(&b->line[1], q->lineage);
+    struct line lp = line_of(b, 0, p->lineage), lq = line_of(b, 1, q->lineage);
+    struct line wp = line_of(b, 0, p->writer), wq = line_of(b, 1, q->writer);
+    uint32_t root = least(least(lp.root, lq.root), least(wp.root, wq.root));
 
-    if (s && s->value == q->lineage && p->token == q->token)
-        return CROSS; /* the same write, another place in it */
-    if (before_overlap(b, 0, s, p) && before_overlap(b, 1, t, q))
-        in->before = true;
-    else if (s && t && s->value != q->lineage && s->value < SETUP && t->value < SETUP && !s->aux &&
-             !t->aux)
+    if (wp.known && wp.mate == q->writer && p->token == q->token)
         return CROSS;
-    taint(in, s && s->aux ? s->aux : t ? t->aux : 0);
+    if (before_overlap(b, 0, lp, p) && before_overlap(b, 1, lq, q))
+        in->before = true;
+    else if (!root && wp.known && wp.mate == q->writer)
+        return changed_since(b, p->writer, in);
+    else if (!root && wp.known && wq.known && wp.mate < SETUP && wq.mate < SETUP)
+        return CROSS;
+    else if (!root && !p->writer && !q->writer)
+        return CHANGED; /* bytes from outside that were looked at before */
+    taint(in, root);
     return TAINT;
 }
 
@@ -340,20 +375,71 @@ static uint64_t place_key(enum tb_diff_cause cause, const struct ev *e)
     return mix64(e->key, (uint64_t)cause + 1);
 }
 
+/* A root already found for one of the writers of what was read; *@writer: that writer */
+static uint32_t unseen_root(struct blame *b, const struct ev *x, uint32_t i, uint64_t *writer)
+{
+    for (uint32_t j = 0; j < x->acc[i].pieces; j++) {
+        uint64_t w = x->pieces[x->acc[i].piece + j].writer;
+        const struct gentab_slot *s = w ? gentab_get(&b->unseen, w) : NULL;
+        if (s) {
+            *writer = w;
+            return (uint32_t)s->value;
+        }
+    }
+    return 0;
+}
+
+static enum tb_status remember_unseen(struct blame *b, const struct ev *x, uint32_t i, uint32_t root)
+{
+    for (uint32_t j = 0; j < x->acc[i].pieces; j++) {
+        uint64_t w = x->pieces[x->acc[i].piece + j].writer;
+        struct gentab_slot *s = w ? gentab_put(&b->unseen, w) : NULL;
+        if (w && !s)
+            return TB_ERR_NOMEM;
+        if (s && !s->value)
+            s->value = root;
+    }
+    return TB_OK;
+}
+
+static void set_writers(struct blame *b, struct root *r, uint64_t writer)
+{
+    struct line l = line_of(b, 0, writer);
+
+    r->r.writer_a = (struct tb_diff_place){.known = writer, .id = writer};
+    r->r.writer_b = (struct tb_diff_place){.known = l.known && l.mate < SETUP, .id = l.mate};
+}
+
+/* The same stray write, found again: what was read both times tells better who wrote it last */
+static void narrow(struct blame *b, const struct ev *x, uint32_t i, uint32_t root, uint64_t writer)
+{
+    struct root *r = root <= ROOTS ? &b->res.roots[root - 1] : NULL;
+
+    if (!r)
+        return;
+    for (uint32_t j = 0; r->r.writer_a.known && j < x->acc[i].pieces; j++)
+        if (x->pieces[x->acc[i].piece + j].writer == r->r.writer_a.id)
+            return;
+    if (r->r.cause == TB_CAUSE_INPUT_DATA) /* what nobody wrote was only read along */
+        r->r.cause = TB_CAUSE_UNSEEN_WRITER;
+    if (r->r.cause == TB_CAUSE_UNSEEN_WRITER)
+        set_writers(b, r, writer);
+}
+
 /* Hashed reads differ though their last writers left the same: somebody wrote unseen */
 static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const struct ev *y,
                                     uint32_t i, struct inputs *in)
 {
-    uint64_t wx = writer_of(x, i), wy = writer_of(y, i);
-    struct gentab_slot *known = wx ? gentab_get(&b->unseen, wx) : NULL;
+    uint64_t writer = 0;
+    uint32_t n = unseen_root(b, x, i, &writer);
     bool fresh;
 
-    if (known) {
-        taint(in, (uint32_t)known->value);
+    if (n) {
+        taint(in, n);
+        narrow(b, x, i, n, writer);
         return TB_OK;
     }
-    uint32_t n = root_for(b, TB_CAUSE_UNSEEN_WRITER,
-                          mix64(place_key(TB_CAUSE_UNSEEN_WRITER, x), i), &fresh);
+    n = root_for(b, TB_CAUSE_UNSEEN_WRITER, mix64(place_key(TB_CAUSE_UNSEEN_WRITER, x), i), &fresh);
     if (!n)
         return TB_ERR_NOMEM;
     taint(in, n);
@@ -363,15 +449,9 @@ static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const s
         fill_tensor(&r->r.tensor, x, y, i);
         r->changed[0] = changed(x, i);
         r->changed[1] = changed(y, i);
-        if (wx)
-            r->r.writer_a = (struct tb_diff_place){.known = true, .id = wx};
-        if (wy)
-            r->r.writer_b = (struct tb_diff_place){.known = true, .id = wy};
+        set_writers(b, r, writer_of(x, i));
     }
-    struct gentab_slot *s = wx ? gentab_put(&b->unseen, wx) : NULL;
-    if (s)
-        s->value = n;
-    return wx && !s ? TB_ERR_NOMEM : TB_OK;
+    return remember_unseen(b, x, i, n);
 }
 
 static void count_states(struct root *r, const struct ev *x, const struct ev *y)
@@ -389,6 +469,20 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
     bool state = x->kind == TB_EV_STATE;
     enum tb_diff_cause cause = state ? TB_CAUSE_STATE : TB_CAUSE_INPUT_DATA;
     bool fresh;
+
+    if (state && !b->ops && b->res.root_count) {
+        taint(in, 1); /* what wrote it was not recorded; something differed before it */
+        return TB_OK;
+    }
+    uint64_t alloc = state ? 0 : x->acc[i].alloc;
+    const struct gentab_slot *known =
+        alloc ? gentab_get(&b->unseen, mix64(alloc, OUTSIDE)) : NULL;
+    uint64_t writer;
+    uint32_t before = known ? (uint32_t)known->value : state ? 0 : unseen_root(b, x, i, &writer);
+    if (before) { /* another reader of the same bytes, begun before the first one ended */
+        taint(in, before);
+        return TB_OK;
+    }
     uint32_t n = root_for(b, cause, state ? mix64(cause, 7) : mix64(place_key(cause, x), i), &fresh);
 
     if (!n)
@@ -401,7 +495,10 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
         count_states(r, x, y);
     }
     in->self = in->self || state;
-    return TB_OK;
+    struct gentab_slot *s = alloc ? gentab_put(&b->unseen, mix64(alloc, OUTSIDE)) : NULL;
+    if (s)
+        s->value = n;
+    return alloc && !s ? TB_ERR_NOMEM : state ? TB_OK : remember_unseen(b, x, i, n);
 }
 
 static enum tb_status look_at_read(struct blame *b, const struct ev *x, const struct ev *y,
@@ -413,10 +510,14 @@ static enum tb_status look_at_read(struct blame *b, const struct ev *x, const st
         return TB_OK;
     enum verdict v = by_lineage(b, x, y, i, in);
     in->hashed_differs = in->hashed_differs || hashed;
-    if (hashed && v == SAME)
+    bool unrecorded = x->kind == TB_EV_STATE && !b->ops; /* who wrote it since is not known */
+    bool written = writer_of(x, i) && writer_of(y, i) && !unrecorded;
+    if (hashed && written && (v == SAME || v == CHANGED))
         return unseen_writer(b, x, y, i, in);
-    if (hashed && v == UNKNOWN)
+    if (hashed && v < CROSS)
         return outside(b, x, y, i, in);
+    if (v == CHANGED)
+        taint(in, 0);
     in->unknown = in->unknown || v == UNKNOWN;
     if (v == CROSS && !in->crossed)
         in->cross = i;
@@ -795,6 +896,7 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
     bool self = false;
 
     end_burst(b, x, y);
+    b->ops = x->kind == TB_EV_OP || (b->ops && x->kind != TB_EV_STEP);
     if (x->content == y->content) {
         b->res.compared++;
         b->res.equal++;

@@ -25,7 +25,7 @@ static void label(const struct page *p, const char *text)
 {
     char cell[16];
 
-    (void)snprintf(cell, sizeof(cell), "  %-11s", text);
+    (void)snprintf(cell, sizeof(cell), "  %-12s", text);
     paint(p, "2", cell);
 }
 
@@ -138,10 +138,12 @@ static void tensor(const struct page *p, const struct tb_diff_root *r)
     if (!t->known)
         return;
     label(p, "tensor");
-    fprintf(p->out, "%s (%s): %s ", t->argument, at ? words[at - modes] : "?",
-            tb_dtype_name(t->dtype));
-    shape(p, t);
-    fprintf(p->out, " on %s", t->device);
+    fprintf(p->out, "%s (%s)", t->argument, at ? words[at - modes] : "?");
+    if (t->mode != 'g') {
+        fprintf(p->out, ": %s ", tb_dtype_name(t->dtype));
+        shape(p, t);
+        fprintf(p->out, " on %s", t->device);
+    }
     if (r->of > 1)
         fprintf(p->out, "; %" PRIu32 " of %" PRIu32 " differ", r->differ, r->of);
     fputc('\n', p->out);
