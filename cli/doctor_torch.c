@@ -134,6 +134,22 @@ void tb_doctor_compiler(struct tb_doctor *d, struct tb_doctor_check *c)
     tb_doctor_mend(c, "apt-get install g++");
 }
 
+/* As the collector decides it: the tap written in Python, if there is one and nothing else can be
+ * had. */
+static void say_fallback(const struct tb_doctor *d, struct tb_doctor_check *c, enum tb_status st,
+                         const struct tb_error *why)
+{
+    char path[4200];
+
+    (void)snprintf(path, sizeof(path), "%s/libtwinbit_pytap.so", d->libdir);
+    if (st == TB_ERR_UNSUPPORTED && access(path, R_OK) == 0)
+        tb_doctor_say(c, TB_DOCTOR_NOTE,
+                      "the Python tap, which is slower and sees less: '%.200s'; %.250s", path,
+                      why->text);
+    else
+        tb_doctor_say(c, TB_DOCTOR_MISSING, "%s", why->text);
+}
+
 void tb_doctor_tap(struct tb_doctor *d, struct tb_doctor_check *c)
 {
     struct timespec a, b;
@@ -151,6 +167,5 @@ void tb_doctor_tap(struct tb_doctor *d, struct tb_doctor_check *c)
     if (st == TB_OK)
         tb_doctor_say(c, TB_DOCTOR_OK, "%s (%s)", path, s < 1 ? "cached" : "built now");
     else
-        tb_doctor_say(c, TB_DOCTOR_NOTE, "%s; torch is recorded from Python, which is much slower",
-                      err.text);
+        say_fallback(d, c, st, &err);
 }
