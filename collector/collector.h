@@ -1,8 +1,9 @@
 /*
- * collector - the parent of the job: starts it, drains the rings of its processes, writes the trace.
+ * collector - the parent of the job: starts it, drains the rings of its processes, writes the
+ * trace.
  *
- * Start at tb_collector_run(). One thread talks to the job (socket, signals, children), one drains rings
- * and writes the store; the tap is built, when it must be, in a child process of its own.
+ * Start at tb_collector_run(). One thread talks to the job (socket, signals, children), one drains
+ * rings and writes the store; the tap is built, when it must be, in a child process of its own.
  */
 #ifndef TB_COLLECTOR_COLLECTOR_H
 #define TB_COLLECTOR_COLLECTOR_H
@@ -15,41 +16,44 @@
 
 /** struct tb_collector_options - what `twinbit run` was told; strings borrowed for the call */
 struct tb_collector_options {
-    const char *output;  /* a file, or a folder (then <host>-<SLURM_PROCID or pid>.twinbit inside) */
-    bool force;          /* overwrite */
-    uint64_t max_size;   /* bytes, 0: no limit */
-    char *const *argv;   /* the job, NULL-terminated */
+    const char *output; /* a file, or a folder (then <host>-<SLURM_PROCID or pid>.twinbit inside) */
+    bool force;         /* overwrite */
+    uint64_t max_size;  /* bytes, 0: no limit */
+    char *const *argv;  /* the job, NULL-terminated */
     struct tb_wire_config config;
-    const char *libdir;  /* folder of libtwinbit.so, the tap's source and the Python package */
-    const char *attach;  /* "preload" (default, NULL) or "python" (import hook by PYTHONPATH) or "none" */
-    bool progress;       /* stderr is a terminal: show events/s, size, overhead */
-    bool quiet;          /* no closing paragraph */
+    const char *libdir; /* folder of libtwinbit.so, the tap's source and the Python package */
+    const char
+        *attach;   /* "preload" (default, NULL) or "python" (import hook by PYTHONPATH) or "none" */
+    bool progress; /* stderr is a terminal: show events/s, size, overhead */
+    bool quiet;    /* no closing paragraph */
 };
 
 /** struct tb_collector_result - what the closing paragraph says */
 struct tb_collector_result {
-    int exit_status;      /* the job's own, 128 + n after a signal; 125, 126, 127 as DESIGN */
+    int exit_status; /* the job's own, 128 + n after a signal; 125, 126, 127 as DESIGN */
     uint64_t events, accesses, steps, coverage, lost, bytes;
     uint32_t processes, not_covered;
     double wall_s, collector_cpu_s;
-    char trace[4096];     /* the file that was written, "" if none */
+    char trace[4096]; /* the file that was written, "" if none */
 };
 
 /**
  * tb_collector_run - run a job and record it
- * Returns: TB_OK whenever the job was started (result->exit_status is the job's), else an error and the
- * status to exit with in result->exit_status (125, 126, 127). Prints coverage and the closing paragraph
- * on stderr unless quiet. Blocks until the job has ended. Threads: one per process (signals, children).
+ * Returns: TB_OK whenever the job was started (result->exit_status is the job's), else an error and
+ * the status to exit with in result->exit_status (125, 126, 127). Prints coverage and the closing
+ * paragraph on stderr unless quiet. Blocks until the job has ended. Threads: one per process
+ * (signals, children).
  */
 enum tb_status tb_collector_run(const struct tb_collector_options *options,
                                 struct tb_collector_result *result,
                                 struct tb_error *err) TB_MUST_CHECK;
 
 /**
- * tb_tap_build - path of the torch tap for the libtorch_cpu.so at @libtorch, built if the cache lacks it
- * @path: at least 1024 bytes. Cache: $XDG_CACHE_HOME/twinbit or ~/.cache/twinbit, 0700, keyed by the
- * library's build-id, the compiler and the tap's sources; made under a lock.
- * Returns: TB_ERR_UNSUPPORTED with the command that mends it, if there is no C++ compiler or no headers.
+ * tb_tap_build - path of the torch tap for the libtorch_cpu.so at @libtorch, built if the cache
+ * lacks it
+ * @path: at least 1024 bytes. Cache: $XDG_CACHE_HOME/twinbit or ~/.cache/twinbit, 0700, keyed by
+ * the library's build-id, the compiler and the tap's sources; made under a lock. Returns:
+ * TB_ERR_UNSUPPORTED with the command that mends it, if there is no C++ compiler or no headers.
  */
 enum tb_status tb_tap_build(const char *libdir, const char *libtorch, char *path, size_t size,
                             struct tb_error *err) TB_MUST_CHECK;

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "collector/collector.h"
@@ -118,6 +119,7 @@ struct tb_drain_cmd {
 struct tb_drain_counts {
     uint64_t events, accesses, steps, lost, coverage, bytes;
     bool disk_full;
+    char stopped[128]; /* the first process that stopped recording, and why; "" if none did */
 };
 
 /** tb_drain_start - @bell is shared with the jobs; @store is the drain's until tb_drain_join() */
@@ -228,8 +230,9 @@ struct tb_sink {
 
     struct tb_error error; /* first of the store's; nothing is written after it */
     uint64_t events, accesses, coverage;
-    uint64_t steps; /* of the process that had most */
-    bool dirty;     /* something was written since the last flush */
+    uint64_t steps;    /* of the process that had most */
+    char stopped[128]; /* as in tb_drain_counts */
+    bool dirty;        /* something was written since the last flush */
 };
 
 struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *process);
@@ -298,7 +301,8 @@ struct tb_watch *tb_watch_new(const int *helper);
 void tb_watch_free(struct tb_watch *w);
 /** tb_watch_poll - look at all descendants; reap orphans, but not @job */
 void tb_watch_poll(struct tb_watch *w, pid_t job);
-/** tb_watch_living - descendants that live now and have libtorch or libcuda; a forked one may still attach */
+/** tb_watch_living - descendants that live now and have libtorch or libcuda; a forked one may still
+ * attach */
 uint32_t tb_watch_living(struct tb_watch *w, pid_t job);
 /** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
@@ -319,6 +323,7 @@ struct tb_signals {
     int fd;
     sigset_t mask;                    /* the caller's, given back and given to the job */
     struct sigaction pipe, file_size; /* the same; ignored meanwhile */
+    struct rlimit files; /* the same; as high as allowed meanwhile: a pidfd a process */
     bool term_sent, hup_sent, stop_asked;
 };
 

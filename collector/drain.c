@@ -232,6 +232,7 @@ static void flush(struct tb_drain *d)
                                          .coverage = stats.coverage,
                                          .bytes = stats.bytes,
                                          .disk_full = stats.disk_full};
+    memcpy(d->counts.stopped, d->sink.stopped, sizeof(d->counts.stopped));
     (void)pthread_mutex_unlock(&d->lock);
 }
 

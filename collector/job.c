@@ -70,6 +70,7 @@ static void run_child(const struct tb_collector_options *o, const struct tb_sign
 {
     (void)sigaction(SIGPIPE, &s->pipe, NULL);
     (void)sigaction(SIGXFSZ, &s->file_size, NULL);
+    (void)setrlimit(RLIMIT_NOFILE, &s->files);
     (void)sigprocmask(SIG_SETMASK, &s->mask, NULL);
     (void)execvpe(o->argv[0], o->argv, env);
     int sys = errno;
@@ -134,6 +135,9 @@ enum tb_status tb_signals_open(struct tb_signals *s, struct tb_error *err)
     (void)pthread_sigmask(SIG_BLOCK, &set, &s->mask);
     (void)sigaction(SIGPIPE, &ignore, &s->pipe);
     (void)sigaction(SIGXFSZ, &ignore, &s->file_size); /* a full trace is an error, not our death */
+    (void)getrlimit(RLIMIT_NOFILE, &s->files);
+    struct rlimit more = {s->files.rlim_max, s->files.rlim_max};
+    (void)setrlimit(RLIMIT_NOFILE, &more);
     return TB_OK;
 }
 
@@ -149,6 +153,7 @@ void tb_signals_close(struct tb_signals *s)
     s->fd = -1;
     (void)sigaction(SIGPIPE, &s->pipe, NULL);
     (void)sigaction(SIGXFSZ, &s->file_size, NULL);
+    (void)setrlimit(RLIMIT_NOFILE, &s->files);
     (void)pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
 }
 

@@ -1,5 +1,6 @@
 #include "collector/collector_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +176,9 @@ void tb_merge_stops(struct tb_merge *m, struct tb_sink *sink)
         tb_emit_lost(m, sink, count ? count : 1, why);
         if (stop) {
             m->stop_told = true;
+            if (!sink->stopped[0])
+                (void)snprintf(sink->stopped, sizeof(sink->stopped),
+                               "process %d stopped recording: %.40s", (int)m->process->pid, why);
             tb_emit_cover(sink, m->row, 1, "stopped", "process", why);
         }
     }

@@ -67,8 +67,8 @@ void tb_report_end(const struct tb_collector_result *r, char *const *log, uint32
         if (log[i])
             tb_log("%s", log[i]);
     if (r->not_covered)
-        tb_log("%u process%s not covered: 'twinbit show --coverage' names %s", r->not_covered,
-               r->not_covered == 1 ? "" : "es", r->not_covered == 1 ? "it" : "them");
+        tb_log("%u process%s not covered: twinbit show '%s' coverage", r->not_covered,
+               r->not_covered == 1 ? "" : "es", r->trace);
     what_was_recorded(r);
     size_text(r->bytes, bytes, sizeof(bytes));
     tb_log("cost: %.1f s in all, %.2f s of CPU for the collector, trace %s", r->wall_s,

@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 #define WATCH_MS 250u
+#define WATCH_LATER_MS                                                                             \
+    1000u /* when the run is older than WATCH_OFTEN_MS: threads cost a look each */
+#define WATCH_OFTEN_MS 60000u
 #define DRAIN_MS 5000u /* after the job's end, for processes that still live */
 #define MAX_FDS 1024u
 
@@ -108,6 +111,9 @@ static struct tb_col_process *parent_of(struct tb_col *c, const struct tb_col_pr
 static void process_gone(struct tb_col *c, struct tb_col_process *p)
 {
     p->gone = true;
+    if (p->pidfd >= 0)
+        (void)close(p->pidfd);
+    p->pidfd = -1;
     tb_drain_post(c->drain, &(struct tb_drain_cmd){.kind = TB_DRAIN_GONE, .process = p});
 }
 
@@ -315,7 +321,7 @@ static void one_round(struct tb_col *c)
     tb_signals_work(&c->signals, &c->job);
     tb_server_work(c->server);
     uint64_t now = now_ms();
-    if (now - c->watched_ms >= WATCH_MS) {
+    if (now - c->watched_ms >= (now - c->begin_ms < WATCH_OFTEN_MS ? WATCH_MS : WATCH_LATER_MS)) {
         tb_watch_poll(c->watch, c->job.pid);
         c->watched_ms = now;
     }
@@ -440,6 +446,8 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
     struct stat st;
 
     end_drain(c, &counts);
+    if (counts.stopped[0])
+        keep_line(c, counts.stopped);
     name_processes(c);
     fill_result(c, &counts, result);
     set_number(c, "exit_status", result->exit_status, 0);

@@ -1,13 +1,14 @@
 /*
- * recorder - the runtime inside the job: rings, attach, fork, loss policy; and what a tap may ask of it.
+ * recorder - the runtime inside the job: rings, attach, fork, loss policy; and what a tap may ask
+ * of it.
  *
- * A tap is a shared object that the runtime loads once the library it taps is in the process. It gets one
- * struct tb_rec_api and exports `int twinbit_tap_init(const struct tb_rec_api *)` (0: recording). The tap
- * calls nothing else of twinbit. Start at tb_rec_api.self and .event.
+ * A tap is a shared object that the runtime loads once the library it taps is in the process. It
+ * gets one struct tb_rec_api and exports `int twinbit_tap_init(const struct tb_rec_api *)` (0:
+ * recording). The tap calls nothing else of twinbit. Start at tb_rec_api.self and .event.
  *
- * Rules for every function here: never throws, exits, aborts, prints; keeps errno; allocates nothing on the
- * path of an event (a thread's first event maps its ring); after any internal failure recording is off
- * and self() returns NULL.
+ * Rules for every function here: never throws, exits, aborts, prints; keeps errno; allocates
+ * nothing on the path of an event (a thread's first event maps its ring); after any internal
+ * failure recording is off and self() returns NULL.
  */
 #ifndef TB_RECORDER_RECORDER_H
 #define TB_RECORDER_RECORDER_H
@@ -26,7 +27,8 @@ extern "C" {
 #define TB_REC_API_VERSION 1u
 #define TB_REC_NO_SEQ UINT64_MAX
 
-struct tb_rec_thread; /* a thread's ring and tables; owned by the runtime, used by its own thread only */
+struct tb_rec_thread; /* a thread's ring and tables; owned by the runtime, used by its own thread
+                         only */
 
 struct tb_rec_api {
     uint32_t version, size;
@@ -35,16 +37,18 @@ struct tb_rec_api {
     const struct tb_wire_config *config;
 
     /**
-     * self - this thread's recorder, or NULL: off, lost, inside the recorder already, or no ring to be had
-     * In a forked child the first call attaches the child anew (new nonce, new rings, seq from 0).
+     * self - this thread's recorder, or NULL: off, lost, inside the recorder already, or no ring to
+     * be had In a forked child the first call attaches the child anew (new nonce, new rings, seq
+     * from 0).
      */
     struct tb_rec_thread *(*self)(void);
-    /** generation - grows by one in each forked child that attached: a tap drops what it cached per ring */
+    /** generation - grows by one in each forked child that attached: a tap drops what it cached per
+     * ring */
     uint32_t (*generation)(void);
 
     /**
-     * enter/leave - recursion guard of this thread; enter returns false if it is taken. Between enter and
-     * leave the runtime's own hooks, and a tap that asks, see nothing.
+     * enter/leave - recursion guard of this thread; enter returns false if it is taken. Between
+     * enter and leave the runtime's own hooks, and a tap that asks, see nothing.
      */
     bool (*enter)(void);
     void (*leave)(void);
@@ -53,28 +57,34 @@ struct tb_rec_api {
     uint64_t (*seq)(void);
 
     /**
-     * site_find - local id of the site with @key on this thread's ring, 0 if it was not defined there yet
-     * site_define - define it: @text as in wire.h; 0 on failure (recording is off, or the ring was full and
-     *   TB_CFG_DROP is set): the event is not to be written
+     * site_find - local id of the site with @key on this thread's ring, 0 if it was not defined
+     * there yet site_define - define it: @text as in wire.h; 0 on failure (recording is off, or the
+     * ring was full and TB_CFG_DROP is set): the event is not to be written
      */
     uint32_t (*site_find)(struct tb_rec_thread *t, uint64_t key);
     uint32_t (*site_define)(struct tb_rec_thread *t, uint64_t key, const char *text, size_t n);
-    /** range - local id of "phase\tmodule-path\tuser"; defines it at first use. @key: hash the caller made of it */
+    /** range - local id of "phase\tmodule-path\tuser"; defines it at first use. @key: hash the
+     * caller made of it */
     uint32_t (*range_find)(struct tb_rec_thread *t, uint64_t key);
     uint32_t (*range_define)(struct tb_rec_thread *t, uint64_t key, const char *text, size_t n);
 
     /**
-     * event - write one event and its @head->accesses accesses; fills rec, seq and time_ns if that is 0
-     * @head, @access: copied. Returns the event's seq; TB_REC_NO_SEQ if it was lost or recording is off.
+     * event - write one event and its @head->accesses accesses; fills rec, seq and time_ns if that
+     * is 0
+     * @head, @access: copied. Returns the event's seq; TB_REC_NO_SEQ if it was lost or recording is
+     * off.
      */
     uint64_t (*event)(struct tb_rec_thread *t, struct tb_wire_event *head,
                       const struct tb_wire_access *access);
-    /** map - coarse map of access @access of the event this thread writes next (its seq is filled in) */
+    /** map - coarse map of access @access of the event this thread writes next (its seq is filled
+     * in) */
     void (*map)(struct tb_rec_thread *t, uint32_t access, uint64_t bytes, const struct tb_fp *sums,
                 uint32_t parts);
-    /** stack - source lines "file:line function\n..." of event @seq, which this thread has just written */
+    /** stack - source lines "file:line function\n..." of event @seq, which this thread has just
+     * written */
     void (*stack)(struct tb_rec_thread *t, uint64_t seq, const char *text, size_t n);
-    /** cover - a coverage row; @seq TB_REC_NO_SEQ: of no event. The collector counts equal rows together */
+    /** cover - a coverage row; @seq TB_REC_NO_SEQ: of no event. The collector counts equal rows
+     * together */
     void (*cover)(struct tb_rec_thread *t, unsigned severity, uint64_t seq, const char *kind,
                   const char *subject, const char *detail, uint64_t count);
     /** meta - key and value for the trace, prefixed with the process by the collector */
@@ -87,9 +97,11 @@ struct tb_rec_api {
     void (*snapshot_send)(struct tb_rec_thread *t, void *handle, uint64_t seq, uint32_t access);
     /** log - one line for the user, shown by twinbit after the job (at most 16 a process) */
     void (*log)(const char *text);
-    /** stop - recording is over in this process, for good: the reason goes to the footer; verdict unknown */
+    /** stop - recording is over in this process, for good: the reason goes to the footer; verdict
+     * unknown */
     void (*stop)(const char *why);
-    /** pool - memory that lives as long as the process, zeroed, page aligned; NULL: none to be had */
+    /** pool - memory that lives as long as the process, zeroed, page aligned; NULL: none to be had
+     */
     void *(*pool)(size_t bytes);
 
     /* fingerprint/, as its header says */

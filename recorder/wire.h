@@ -1,32 +1,35 @@
 /*
  * wire.h - the contract between the recorder in the job and the collector in `twinbit run`.
  *
- * Three parts: the handshake over a SOCK_SEQPACKET socket (struct tb_wire_msg and its replies), the ring
- * (a sealed memfd that the job maps and the collector drains), and the records in the ring. All numbers
- * are in the machine's byte order: both ends run on the same machine, from the same build; `version`
- * and `size` in every message catch an old library under a new collector.
+ * Three parts: the handshake over a SOCK_SEQPACKET socket (struct tb_wire_msg and its replies), the
+ * ring (a sealed memfd that the job maps and the collector drains), and the records in the ring.
+ * All numbers are in the machine's byte order: both ends run on the same machine, from the same
+ * build; `version` and `size` in every message catch an old library under a new collector.
  *
- * ---- Socket -------------------------------------------------------------------------------------------
- * The path is in the environment variable TWINBIT_SOCKET. Every message is its own short connection:
- * connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one tb_wire_reply
- * (HELLO and TAP only; the others are sent and forgotten, so that no thread waits for a collector that
- * is stopped), close. No descriptor stays open in the job, so a job that closes all descriptors harms
- * nobody. A refused connection means: the collector is gone. The reply to HELLO brings a descriptor,
- * the bell (struct tb_wire_bell), which the job maps and closes.
+ * ---- Socket
+ * ------------------------------------------------------------------------------------------- The
+ * path is in the environment variable TWINBIT_SOCKET. Every message is its own short connection:
+ * connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one
+ * tb_wire_reply (HELLO and TAP only; the others are sent and forgotten, so that no thread waits for
+ * a collector that is stopped), close. No descriptor stays open in the job, so a job that closes
+ * all descriptors harms nobody. A refused connection means: the collector is gone. The reply to
+ * HELLO brings a descriptor, the bell (struct tb_wire_bell), which the job maps and closes.
  *
- * ---- Ring ---------------------------------------------------------------------------------------------
- *   offset 0     struct tb_wire_ring (one 4 KiB page; producer and consumer words on cache lines of their own)
- *   offset 4096  data, tb_wire_ring.size bytes, a power of two, >= 64 KiB
- * `head` counts bytes ever written, `tail` bytes ever consumed; both multiples of 64. A record lies at
- * data[pos & (size-1)]; it never wraps: a record that would cross the end is preceded by a TB_REC_PAD
- * record that fills the rest. The producer stores the record, then `head` (release). The consumer loads
- * `head` (acquire), reads, then stores `tail` (release). A ring has one producer at a time (a thread, or
- * several under the recorder's lock) and one consumer. What lies beyond `head` is not valid: a producer
- * killed in the middle of a record leaves nothing half-written to be read.
+ * ---- Ring
+ * ---------------------------------------------------------------------------------------------
+ *   offset 0     struct tb_wire_ring (one 4 KiB page; producer and consumer words on cache lines of
+ * their own) offset 4096  data, tb_wire_ring.size bytes, a power of two, >= 64 KiB `head` counts
+ * bytes ever written, `tail` bytes ever consumed; both multiples of 64. A record lies at data[pos &
+ * (size-1)]; it never wraps: a record that would cross the end is preceded by a TB_REC_PAD record
+ * that fills the rest. The producer stores the record, then `head` (release). The consumer loads
+ * `head` (acquire), reads, then stores `tail` (release). A ring has one producer at a time (a
+ * thread, or several under the recorder's lock) and one consumer. What lies beyond `head` is not
+ * valid: a producer killed in the middle of a record leaves nothing half-written to be read.
  *
- * ---- Records ------------------------------------------------------------------------------------------
- * Every record starts with struct tb_wire_rec and is a multiple of 64 bytes long.
- * Ids of sites and ranges are local to the ring and are defined in it before their first use.
+ * ---- Records
+ * ------------------------------------------------------------------------------------------ Every
+ * record starts with struct tb_wire_rec and is a multiple of 64 bytes long. Ids of sites and ranges
+ * are local to the ring and are defined in it before their first use.
  */
 #ifndef TB_RECORDER_WIRE_H
 #define TB_RECORDER_WIRE_H
@@ -47,54 +50,56 @@
 /* ------------------------------------------------------------------ socket */
 
 enum tb_wire_msg_kind {
-    TB_MSG_HELLO = 1,    /* a process attaches; reply: config, process id */
-    TB_MSG_RING = 2,     /* a new ring; descriptor: its memfd; thread in @thread, name in text */
-    TB_MSG_TAP = 3,      /* asks for the torch tap; text: libtorch_cpu path; reply: its path, <= 60 s */
-    TB_MSG_SNAPSHOT = 4, /* a snapshot; descriptor: memfd with struct tb_wire_snapshot, then the bytes */
-    TB_MSG_LOG = 5,      /* text: one line for the user and the trace's footer */
+    TB_MSG_HELLO = 1, /* a process attaches; reply: config, process id */
+    TB_MSG_RING = 2,  /* a new ring; descriptor: its memfd; thread in @thread, name in text */
+    TB_MSG_TAP = 3, /* asks for the torch tap; text: libtorch_cpu path; reply: its path, <= 60 s */
+    TB_MSG_SNAPSHOT =
+        4,          /* a snapshot; descriptor: memfd with struct tb_wire_snapshot, then the bytes */
+    TB_MSG_LOG = 5, /* text: one line for the user and the trace's footer */
 };
 
 /** struct tb_wire_msg - what the job sends */
 struct tb_wire_msg {
     uint32_t magic, version, size; /* size of this struct */
     uint32_t kind;                 /* enum tb_wire_msg_kind */
-    uint64_t nonce;    /* drawn at attach, names this process image; a fork or exec draws a new one */
+    uint64_t nonce; /* drawn at attach, names this process image; a fork or exec draws a new one */
     uint64_t parent_nonce; /* forked child: the nonce of the process it was forked from, else 0 */
-    int32_t pid;       /* for messages only; the collector trusts SO_PEERCRED */
+    int32_t pid;           /* for messages only; the collector trusts SO_PEERCRED */
     uint32_t fork_ordinal; /* forked child: it is the parent's n-th fork, from 1; else 0 */
-    uint32_t thread;   /* RING: ordinal of the thread in its process, 0 = main */
-    uint32_t flags;    /* enum tb_wire_msg_flags */
-    char text[3968];   /* NUL-terminated */
+    uint32_t thread;       /* RING: ordinal of the thread in its process, 0 = main */
+    uint32_t flags;        /* enum tb_wire_msg_flags */
+    char text[3968];       /* NUL-terminated */
 };
 static_assert(sizeof(struct tb_wire_msg) == 4016, "wire: tb_wire_msg");
 
 enum tb_wire_msg_flags {
-    TB_MSGF_STOPPED = 1u << 0, /* LOG: this process stopped recording before it had a ring; text: why */
+    TB_MSGF_STOPPED =
+        1u << 0, /* LOG: this process stopped recording before it had a ring; text: why */
 };
 
 enum tb_wire_level { TB_LEVEL_OFF = 0, TB_LEVEL_BOUNDARY = 1, TB_LEVEL_OP = 2 };
 
 enum tb_wire_config_flags {
-    TB_CFG_INPUTS = 1u << 0,   /* hash what is read, check continuity */
-    TB_CFG_DROP = 1u << 1,     /* ring full: drop at once instead of waiting (the user's choice) */
-    TB_CFG_MAP = 1u << 2,      /* keep coarse maps */
-    TB_CFG_STACK = 1u << 3,    /* Python source lines */
-    TB_CFG_SUMMARY = 1u << 4,  /* numeric summaries */
+    TB_CFG_INPUTS = 1u << 0,    /* hash what is read, check continuity */
+    TB_CFG_DROP = 1u << 1,      /* ring full: drop at once instead of waiting (the user's choice) */
+    TB_CFG_MAP = 1u << 2,       /* keep coarse maps */
+    TB_CFG_STACK = 1u << 3,     /* Python source lines */
+    TB_CFG_SUMMARY = 1u << 4,   /* numeric summaries */
     TB_CFG_NO_PYTHON = 1u << 5, /* do not load the Python glue */
 };
 
 /** struct tb_wire_config - what `twinbit run` was told; part of the HELLO reply */
 struct tb_wire_config {
-    uint32_t level;      /* enum tb_wire_level */
-    uint32_t flags;      /* enum tb_wire_config_flags */
-    uint64_t step_from;  /* steps outside [from, to] are recorded at boundary level */
-    uint64_t step_to;    /* inclusive; UINT64_MAX: no end */
-    uint64_t ring_bytes; /* data bytes of a ring */
-    uint64_t ring_total; /* bytes of all rings of a process, at most */
-    uint32_t wait_ms;    /* ring full: wait at most so long in all without progress */
+    uint32_t level;          /* enum tb_wire_level */
+    uint32_t flags;          /* enum tb_wire_config_flags */
+    uint64_t step_from;      /* steps outside [from, to] are recorded at boundary level */
+    uint64_t step_to;        /* inclusive; UINT64_MAX: no end */
+    uint64_t ring_bytes;     /* data bytes of a ring */
+    uint64_t ring_total;     /* bytes of all rings of a process, at most */
+    uint32_t wait_ms;        /* ring full: wait at most so long in all without progress */
     uint32_t snapshot_count; /* entries of tb_wire_reply.text after the paths */
-    char glue[1024];     /* folder that holds the Python package `twinbit`, or "" */
-    char snapshots[2048]; /* event names to snapshot, one a line: step/module-path/operator#k */
+    char glue[1024];         /* folder that holds the Python package `twinbit`, or "" */
+    char snapshots[2048];    /* event names to snapshot, one a line: step/module-path/operator#k */
 };
 static_assert(sizeof(struct tb_wire_config) == 3120, "wire: tb_wire_config");
 
@@ -106,17 +111,18 @@ enum tb_wire_reply_status {
 /** struct tb_wire_reply - what the collector answers */
 struct tb_wire_reply {
     uint32_t magic, version, size;
-    uint32_t status; /* enum tb_wire_reply_status */
+    uint32_t status;              /* enum tb_wire_reply_status */
     struct tb_wire_config config; /* HELLO only, else zeros */
-    char text[1024]; /* TAP: path of the tap; REFUSED: the reason */
+    char text[1024];              /* TAP: path of the tap; REFUSED: the reason */
 };
 static_assert(sizeof(struct tb_wire_reply) == 4160, "wire: tb_wire_reply");
 
 /**
  * struct tb_wire_bell - one page for all processes of a run: wakes a collector that sleeps
- * The collector sets `sleeping`, looks at the rings once more, and waits on `word` (futex, a time limit).
- * A producer looks at `sleeping` each time it has written TB_WIRE_BELL_BYTES, or when its ring is full; if
- * set, it bumps `word` and wakes. So a busy producer makes a system call only for a collector that sleeps.
+ * The collector sets `sleeping`, looks at the rings once more, and waits on `word` (futex, a time
+ * limit). A producer looks at `sleeping` each time it has written TB_WIRE_BELL_BYTES, or when its
+ * ring is full; if set, it bumps `word` and wakes. So a busy producer makes a system call only for
+ * a collector that sleeps.
  */
 struct tb_wire_bell {
     alignas(64) uint32_t word;
@@ -128,8 +134,9 @@ static_assert(sizeof(struct tb_wire_bell) == 128, "wire: tb_wire_bell");
 /* ------------------------------------------------------------------ ring */
 
 enum tb_wire_ring_flags {
-    TB_RING_CLOSED = 1u << 0,  /* the thread ended or the process left in order; drain and forget */
-    TB_RING_STOPPED = 1u << 1, /* the process stopped recording for good: `stop_why`, records lost */
+    TB_RING_CLOSED = 1u << 0, /* the thread ended or the process left in order; drain and forget */
+    TB_RING_STOPPED =
+        1u << 1, /* the process stopped recording for good: `stop_why`, records lost */
 };
 
 /** struct tb_wire_ring - first page of a ring */
@@ -142,14 +149,15 @@ struct tb_wire_ring {
     uint8_t pad0[32];
     /* written by the producer only */
     alignas(64) uint64_t head;
-    uint64_t lost;   /* records not written: dropped, or after a stop */
-    uint32_t flags;  /* enum tb_wire_ring_flags */
-    uint32_t waiting; /* futex word: 1 while the producer sleeps for room */
+    uint64_t lost;     /* records not written: dropped, or after a stop */
+    uint32_t flags;    /* enum tb_wire_ring_flags */
+    uint32_t waiting;  /* futex word: 1 while the producer sleeps for room */
     uint64_t last_seq; /* seq of the last event written */
     char stop_why[32];
     /* written by the consumer only */
     alignas(64) uint64_t tail;
-    uint32_t progress; /* futex word: bumped with every store of tail that may free a waiting producer */
+    uint32_t
+        progress; /* futex word: bumped with every store of tail that may free a waiting producer */
     uint32_t reserved1;
     uint8_t pad1[48];
 };
@@ -158,29 +166,30 @@ static_assert(sizeof(struct tb_wire_ring) == 192, "wire: tb_wire_ring");
 /* ------------------------------------------------------------------ records */
 
 enum tb_wire_rec_kind {
-    TB_REC_PAD = 1,      /* skip `bytes` */
-    TB_REC_EVENT = 2,    /* struct tb_wire_event, then its accesses */
-    TB_REC_SITE = 3,     /* struct tb_wire_def, then the site text (below) */
-    TB_REC_RANGE = 4,    /* struct tb_wire_def, then "phase\tmodule-path\tuser ranges" */
-    TB_REC_COVER = 5,    /* struct tb_wire_cover, then "kind\tsubject\tdetail" */
-    TB_REC_META = 6,     /* struct tb_wire_def, then "key\tvalue" */
-    TB_REC_MAP = 7,      /* struct tb_wire_map: coarse map of one write of the event that follows */
-    TB_REC_SKIP = 8,     /* struct tb_wire_def, id unused: sequence number `value` carries no event */
-    TB_REC_STACK = 9,    /* struct tb_wire_def, then "file:line function" lines of the event `value` */
-    TB_REC_THREAD = 10,  /* struct tb_wire_def, id: what follows in this ring is of thread `id` */
-    TB_REC_MORE = 11,    /* struct tb_wire_def, `len` bytes: accesses from index `id` on, of the event that
-                          * follows; its record holds only the rest. Index 0 begins anew */
+    TB_REC_PAD = 1,   /* skip `bytes` */
+    TB_REC_EVENT = 2, /* struct tb_wire_event, then its accesses */
+    TB_REC_SITE = 3,  /* struct tb_wire_def, then the site text (below) */
+    TB_REC_RANGE = 4, /* struct tb_wire_def, then "phase\tmodule-path\tuser ranges" */
+    TB_REC_COVER = 5, /* struct tb_wire_cover, then "kind\tsubject\tdetail" */
+    TB_REC_META = 6,  /* struct tb_wire_def, then "key\tvalue" */
+    TB_REC_MAP = 7,   /* struct tb_wire_map: coarse map of one write of the event that follows */
+    TB_REC_SKIP = 8,  /* struct tb_wire_def, id unused: sequence number `value` carries no event */
+    TB_REC_STACK = 9, /* struct tb_wire_def, then "file:line function" lines of the event `value` */
+    TB_REC_THREAD = 10, /* struct tb_wire_def, id: what follows in this ring is of thread `id` */
+    TB_REC_MORE = 11, /* struct tb_wire_def, `len` bytes: accesses from index `id` on, of the event
+                       * that follows; its record holds only the rest. Index 0 begins anew */
 };
 
 struct tb_wire_rec {
-    uint16_t kind;     /* enum tb_wire_rec_kind */
+    uint16_t kind; /* enum tb_wire_rec_kind */
     uint16_t reserved;
-    uint32_t bytes;    /* of the whole record, a multiple of 64 */
+    uint32_t bytes; /* of the whole record, a multiple of 64 */
 };
 
 /**
  * struct tb_wire_def - SITE, RANGE, META, SKIP, STACK: header, followed by `len` bytes of text
- * A text longer than TB_WIRE_CHUNK is cut: `more` bytes of it follow in records of the same kind and id.
+ * A text longer than TB_WIRE_CHUNK is cut: `more` bytes of it follow in records of the same kind
+ * and id.
  */
 struct tb_wire_def {
     struct tb_wire_rec rec;
@@ -193,11 +202,12 @@ struct tb_wire_def {
 static_assert(sizeof(struct tb_wire_def) == 32, "wire: tb_wire_def");
 
 enum tb_wire_event_kind {
-    TB_EV_OP = 1,    /* an operator call */
-    TB_EV_STEP = 2,  /* end of step `step` */
-    TB_EV_STATE = 3, /* fingerprints of named state (parameters, gradients, ...) at the end of a step */
-    TB_EV_COLL = 4,  /* a collective */
-    TB_EV_HOST = 5,  /* host mark: a file written, data read by the job, user's own */
+    TB_EV_OP = 1,   /* an operator call */
+    TB_EV_STEP = 2, /* end of step `step` */
+    TB_EV_STATE =
+        3, /* fingerprints of named state (parameters, gradients, ...) at the end of a step */
+    TB_EV_COLL = 4, /* a collective */
+    TB_EV_HOST = 5, /* host mark: a file written, data read by the job, user's own */
 };
 
 enum tb_wire_event_flags {
@@ -210,23 +220,24 @@ enum tb_wire_event_flags {
 /**
  * struct tb_wire_event - one event; followed by `accesses` struct tb_wire_access
  *
- * `seq` is drawn from one counter of the process when the event ends, 0, 1, 2, ... without gaps over all
- * rings of the process (a drawn number that carries no event is a SKIP record): the collector merges
- * the rings by it. `open` is the counter's value when the event began: events of the same thread with
- * open <= seq' < seq ran inside this one. Writes take effect at `seq`, reads were made at `open`.
+ * `seq` is drawn from one counter of the process when the event ends, 0, 1, 2, ... without gaps
+ * over all rings of the process (a drawn number that carries no event is a SKIP record): the
+ * collector merges the rings by it. `open` is the counter's value when the event began: events of
+ * the same thread with open <= seq' < seq ran inside this one. Writes take effect at `seq`, reads
+ * were made at `open`.
  */
 struct tb_wire_event {
     struct tb_wire_rec rec;
-    uint8_t kind;      /* enum tb_wire_event_kind */
+    uint8_t kind; /* enum tb_wire_event_kind */
     uint8_t reserved0;
     uint16_t flags;    /* enum tb_wire_event_flags */
     uint32_t accesses; /* how many follow; equals the site's number of access lines */
     uint64_t seq, open;
-    uint32_t site;     /* local id */
-    uint32_t range;    /* local id, 0: none */
-    uint64_t step;     /* steps ended before, in this process, or what twinbit.step(n) said */
-    uint64_t args;     /* hash of all arguments that are not tensors; 0: none */
-    uint64_t time_ns;  /* CLOCK_MONOTONIC at its begin */
+    uint32_t site;    /* local id */
+    uint32_t range;   /* local id, 0: none */
+    uint64_t step;    /* steps ended before, in this process, or what twinbit.step(n) said */
+    uint64_t args;    /* hash of all arguments that are not tensors; 0: none */
+    uint64_t time_ns; /* CLOCK_MONOTONIC at its begin */
 };
 static_assert(sizeof(struct tb_wire_event) == 64, "wire: tb_wire_event");
 
@@ -236,15 +247,16 @@ static_assert(sizeof(struct tb_wire_event) == 64, "wire: tb_wire_event");
  * pseudo-buffers of RNG states have alloc = TB_ALLOC_RNG + index. `fp` is zero where kind is NONE.
  */
 struct tb_wire_access {
-    uint64_t alloc;   /* low 48 bits: ordinal; bits 48..55: enum tb_fp_kind of fp; 56..63: zero */
-    uint64_t offset;  /* bytes from the start of the allocation to element (0, 0, ...) */
+    uint64_t alloc;  /* low 48 bits: ordinal; bits 48..55: enum tb_fp_kind of fp; 56..63: zero */
+    uint64_t offset; /* bytes from the start of the allocation to element (0, 0, ...) */
     uint64_t fp_a, fp_b;
 };
 static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 #define TB_ALLOC_RNG (1ull << 40)
 #define TB_ALLOC_MASK ((1ull << 48) - 1)
 
-/** struct tb_wire_map - bodies over `parts` equal runs of leaves of access `access` of event `seq` */
+/** struct tb_wire_map - bodies over `parts` equal runs of leaves of access `access` of event `seq`
+ */
 struct tb_wire_map {
     struct tb_wire_rec rec;
     uint64_t seq;
@@ -252,7 +264,8 @@ struct tb_wire_map {
     uint64_t bytes;         /* of the buffer */
 };
 
-/** struct tb_wire_cover - something a tap could not see; followed by `len` bytes "kind\tsubject\tdetail" */
+/** struct tb_wire_cover - something a tap could not see; followed by `len` bytes
+ * "kind\tsubject\tdetail" */
 struct tb_wire_cover {
     struct tb_wire_rec rec;
     uint32_t len;
@@ -262,7 +275,8 @@ struct tb_wire_cover {
 };
 static_assert(sizeof(struct tb_wire_cover) == 32, "wire: tb_wire_cover");
 
-/** struct tb_wire_snapshot - head of a snapshot memfd; the bytes follow at offset 4096, row-major */
+/** struct tb_wire_snapshot - head of a snapshot memfd; the bytes follow at offset 4096, row-major
+ */
 struct tb_wire_snapshot {
     uint32_t magic, version;
     uint64_t nonce, seq; /* event */
@@ -276,13 +290,12 @@ struct tb_wire_snapshot {
  *   line 1: tap, e.g. "torch"
  *   line 2: name, e.g. "aten::addmm" or "aten::add.Tensor"
  *   then one line an access: MODE ' ' DTYPE ' ' DEVICE ' ' SHAPE ' ' STRIDES ' ' ARGUMENT
- * MODE: r read, w write (in place: two lines, r then w), g an RNG state before the call (shape "[]"),
- *   h a value that left for the host (fp_kind SCALAR), s state at a step's end,
- *   x a tensor that could not be looked into (no fingerprint; a COVER record says why).
- * DTYPE: tb_dtype_name(). DEVICE: cpu, cuda:0, ... SHAPE: "[128,384]". STRIDES: "-" if contiguous, else
- * "[384,1]" in elements. ARGUMENT: the schema's name, "name.3" in a list, "out", "out.1", or a state's
- * name (to the end of the line, may hold spaces).
- * A site's hash is XXH3-128 of its text.
+ * MODE: r read, w write (in place: two lines, r then w), g an RNG state before the call (shape
+ * "[]"), h a value that left for the host (fp_kind SCALAR), s state at a step's end, x a tensor
+ * that could not be looked into (no fingerprint; a COVER record says why). DTYPE: tb_dtype_name().
+ * DEVICE: cpu, cuda:0, ... SHAPE: "[128,384]". STRIDES: "-" if contiguous, else
+ * "[384,1]" in elements. ARGUMENT: the schema's name, "name.3" in a list, "out", "out.1", or a
+ * state's name (to the end of the line, may hold spaces). A site's hash is XXH3-128 of its text.
  */
 
 #endif

@@ -112,6 +112,7 @@ static void test_loss__the_tap_may_stop(void **state)
     assert_int_equal(o.exit_status, 0);
     assert_int_equal(o.events, 10);
     assert_int_equal(o.lost, 1);
+    assert_non_null(strstr(o.err, "stopped recording: the tap wants no more"));
     struct tb_trace *t = open_trace();
     assert_true(has_coverage(t, "stopped", "the tap wants no more"));
     tb_trace_close(t);
