@@ -1,10 +1,11 @@
 /*
  * Which event of one run is which of the other: sequences of one thread, between two step marks.
  *
- * From certain to likely: equal beginnings and ends are paired, then events that are unique in both runs
- * (anchors, the longest rising chain of them), first by all that was seen of them, then by site, module
- * and arguments, then by site and module alone; what lies between two anchors is aligned by dynamic
- * programming in a band. Measured windows of such gaps in a peer: median 96 events, at most 484.
+ * From certain to likely: equal beginnings and ends are paired, then events that are unique in both
+ * runs (anchors, the longest rising chain of them), first by all that was seen of them, then by
+ * site, module and arguments, then by site and module alone; what lies between two anchors is
+ * aligned by dynamic programming in a band. Measured windows of such gaps in a peer: median 96
+ * events, at most 484.
  */
 #include "diff/diff_internal.h"
 
@@ -13,9 +14,9 @@
 
 enum level { BY_CONTENT, BY_ARGS, BY_KEY, BY_SCORE };
 
-#define BAND 512u            /* events to either side of the diagonal */
-#define FULL (4u << 20)      /* cells up to which no band is needed */
-#define BLOCK 4096u          /* longer gaps are done piece by piece */
+#define BAND 512u       /* events to either side of the diagonal */
+#define FULL (4u << 20) /* cells up to which no band is needed */
+#define BLOCK 4096u     /* longer gaps are done piece by piece */
 
 struct part {
     struct ev **a, **b;
@@ -109,7 +110,8 @@ static enum tb_status unique_pairs(const struct part *p, enum level level, struc
 /* The longest chain that rises in B too; it is moved to the front of @list */
 static enum tb_status longest_chain(struct anchor *list, size_t n, size_t *count)
 {
-    uint32_t *tail = malloc((n + 1) * sizeof(*tail)); /* tail[l]: last of the best chain of length l + 1 */
+    uint32_t *tail =
+        malloc((n + 1) * sizeof(*tail)); /* tail[l]: last of the best chain of length l + 1 */
     size_t len = 0;
 
     if (!tail)
@@ -194,7 +196,8 @@ static void fill(struct band *d, const struct part *p)
     }
 }
 
-/* Pair what the best path pairs, of the first @keep_n and @keep_m events; *@di, *@dj: how far it came */
+/* Pair what the best path pairs, of the first @keep_n and @keep_m events; *@di, *@dj: how far it
+ * came */
 static void trace_back(const struct band *d, const struct part *p, size_t keep_n, size_t keep_m,
                        size_t *di, size_t *dj)
 {
@@ -326,7 +329,6 @@ enum tb_status align(struct ev **a, size_t n, struct ev **b, size_t m, unsigned 
 }
 
 /* ---------------------------------------------------------------- moved events */
-
 
 /* Events of A that are still to be had, in order: chains of equal content, or of equal key */
 struct pool {

@@ -2,9 +2,9 @@
  * Which differences are news and which follow from others.
  *
  * An event is a root if its inputs are equal and its outputs are not. Inputs are what it read (by
- * fingerprint where reads were hashed, else by who last wrote the bytes), its other arguments and the
- * state of the generator it drew from. Who wrote what is kept as a number of the event (its lineage), with
- * the event's mate in the other run and the root that it follows from.
+ * fingerprint where reads were hashed, else by who last wrote the bytes), its other arguments and
+ * the state of the generator it drew from. Who wrote what is kept as a number of the event (its
+ * lineage), with the event's mate in the other run and the root that it follows from.
  */
 #include "diff/diff_internal.h"
 
@@ -26,7 +26,8 @@ struct generator {
     uint32_t suspect; /* what drew from it in one run only, or differently */
 };
 
-/* What a thread did last, for operators that ran others inside, and for bursts of unmatched events */
+/* What a thread did last, for operators that ran others inside, and for bursts of unmatched events
+ */
 struct thread_state {
     uint64_t bad_seq;
     uint32_t bad_root;
@@ -170,7 +171,8 @@ static void fill_root(struct root *r, const struct ev *x, const struct ev *y)
     r->r.epoch = e->epoch;
 }
 
-static void fill_tensor(struct tb_diff_tensor *t, const struct ev *x, const struct ev *y, uint32_t i)
+static void fill_tensor(struct tb_diff_tensor *t, const struct ev *x, const struct ev *y,
+                        uint32_t i)
 {
     const struct tb_site_access *a = &x->site->access[i];
 
@@ -330,7 +332,8 @@ static enum verdict by_lineage(struct blame *b, const struct ev *x, const struct
     const struct range *p = x->pieces + pa->piece, *q = y->pieces + qa->piece;
     const struct range *p_end = p + pa->pieces, *q_end = q + qa->pieces;
     bool memory = pa->alloc && pa->alloc < TB_ALLOC_RNG;
-    enum verdict worst = (pa->pieces && qa->pieces) || (memory && pa->lo >= pa->hi) ? SAME : UNKNOWN;
+    enum verdict worst =
+        (pa->pieces && qa->pieces) || (memory && pa->lo >= pa->hi) ? SAME : UNKNOWN;
     int64_t at = 0;
 
     while (p < p_end && q < q_end) {
@@ -389,7 +392,8 @@ static uint32_t unseen_root(struct blame *b, const struct ev *x, uint32_t i, uin
     return 0;
 }
 
-static enum tb_status remember_unseen(struct blame *b, const struct ev *x, uint32_t i, uint32_t root)
+static enum tb_status remember_unseen(struct blame *b, const struct ev *x, uint32_t i,
+                                      uint32_t root)
 {
     for (uint32_t j = 0; j < x->acc[i].pieces; j++) {
         uint64_t w = x->pieces[x->acc[i].piece + j].writer;
@@ -475,15 +479,15 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
         return TB_OK;
     }
     uint64_t alloc = state ? 0 : x->acc[i].alloc;
-    const struct gentab_slot *known =
-        alloc ? gentab_get(&b->unseen, mix64(alloc, OUTSIDE)) : NULL;
+    const struct gentab_slot *known = alloc ? gentab_get(&b->unseen, mix64(alloc, OUTSIDE)) : NULL;
     uint64_t writer;
     uint32_t before = known ? (uint32_t)known->value : state ? 0 : unseen_root(b, x, i, &writer);
     if (before) { /* another reader of the same bytes, begun before the first one ended */
         taint(in, before);
         return TB_OK;
     }
-    uint32_t n = root_for(b, cause, state ? mix64(cause, 7) : mix64(place_key(cause, x), i), &fresh);
+    uint32_t n =
+        root_for(b, cause, state ? mix64(cause, 7) : mix64(place_key(cause, x), i), &fresh);
 
     if (!n)
         return TB_ERR_NOMEM;
@@ -504,7 +508,8 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
 static enum tb_status look_at_read(struct blame *b, const struct ev *x, const struct ev *y,
                                    uint32_t i, struct inputs *in)
 {
-    bool hashed = (x->acc[i].flags & y->acc[i].flags & ACC_HASHED) && x->acc[i].kind == y->acc[i].kind;
+    bool hashed =
+        (x->acc[i].flags & y->acc[i].flags & ACC_HASHED) && x->acc[i].kind == y->acc[i].kind;
 
     if (hashed && tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
         return TB_OK;
@@ -529,8 +534,8 @@ static enum tb_status look_at_read(struct blame *b, const struct ev *x, const st
 
 static struct generator *generator_of(struct blame *b, const struct tb_site_access *a)
 {
-    uint64_t key = mix64(hash_text(a->device, strlen(a->device)),
-                         hash_text(a->argument, strlen(a->argument)));
+    uint64_t key =
+        mix64(hash_text(a->device, strlen(a->device)), hash_text(a->argument, strlen(a->argument)));
 
     for (size_t i = 0; i < b->gens; i++)
         if (b->gen[i].key == key)
@@ -555,7 +560,8 @@ static enum tb_status look_at_generator(struct blame *b, const struct ev *x, con
     if (!g->root && g->suspect)
         g->root = g->suspect;
     struct root *r = g->root && g->root <= ROOTS ? &b->res.roots[g->root - 1] : NULL;
-    if (r && r->r.cause == TB_CAUSE_RNG && is_inside(&r->r.a, x)) { /* it drew before what ran inside */
+    if (r && r->r.cause == TB_CAUSE_RNG &&
+        is_inside(&r->r.a, x)) { /* it drew before what ran inside */
         fill_root(r, x, y);
         fill_tensor(&r->r.tensor, x, y, i);
         b->res.infected += r->differs;
@@ -730,7 +736,8 @@ static void other_algorithm(struct blame *b, uint32_t n, const struct ev *x, con
         fill_tensor(&r->r.tensor, x, y, o.first);
 }
 
-static enum tb_status set_line(struct blame *b, const struct ev *x, const struct ev *y, uint32_t root)
+static enum tb_status set_line(struct blame *b, const struct ev *x, const struct ev *y,
+                               uint32_t root)
 {
     struct gentab_slot *s = gentab_put(&b->line[0], x->id);
     struct gentab_slot *t = gentab_put(&b->line[1], y->id);
@@ -814,8 +821,7 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
     if (in->tainted || in->crossed || args)
         return first_cause(b, x, y, in, o, root, self);
     *self = true;
-    enum tb_diff_cause cause =
-        x->kind == TB_EV_COLL ? TB_CAUSE_COLLECTIVE : TB_CAUSE_UNEXPLAINED;
+    enum tb_diff_cause cause = x->kind == TB_EV_COLL ? TB_CAUSE_COLLECTIVE : TB_CAUSE_UNEXPLAINED;
     return make_root(b, cause, place_key(cause, x), x, y, o, root);
 }
 
@@ -981,7 +987,8 @@ static uint32_t alike(const struct tb_site *s, const struct tb_site_access *like
 /* The same operator over the same shapes in another order? */
 static bool permuted(const struct tb_site *s, const struct tb_site *t)
 {
-    if (strcmp(s->name, t->name) != 0 || s->access_count != t->access_count || s->access_count > 4096)
+    if (strcmp(s->name, t->name) != 0 || s->access_count != t->access_count ||
+        s->access_count > 4096)
         return false;
     for (uint32_t i = 0; i < s->access_count; i++)
         if (alike(s, &s->access[i]) != alike(t, &s->access[i]))
@@ -1013,8 +1020,8 @@ static void other_order(struct blame *b, uint32_t n, const struct ev *e, int sid
 static void count_single(struct blame *b, int side, uint32_t root)
 {
     struct root *r = root <= ROOTS ? &b->res.roots[root - 1] : NULL;
-    bool control = r && (r->r.cause == TB_CAUSE_CONTROL_FLOW ||
-                         r->r.cause == TB_CAUSE_ALGORITHM || r->r.cause == TB_CAUSE_ORDER);
+    bool control = r && (r->r.cause == TB_CAUSE_CONTROL_FLOW || r->r.cause == TB_CAUSE_ALGORITHM ||
+                         r->r.cause == TB_CAUSE_ORDER);
 
     if (side)
         b->res.only_b++;

@@ -10,8 +10,8 @@ struct kind {
     uint8_t numbers;  /* 1, complex: 2 */
     uint8_t mantissa; /* bits; 0: not floating */
     uint8_t exponent;
-    bool is_signed;   /* integers */
-    bool fn;          /* no infinities: only all ones is NaN (float8_e4m3fn) */
+    bool is_signed; /* integers */
+    bool fn;        /* no infinities: only all ones is NaN (float8_e4m3fn) */
 };
 
 static const struct kind kinds[TB_DT_COUNT] = {
@@ -211,7 +211,10 @@ static int number_text(const struct kind *k, enum tb_dtype dt, const uint8_t *p,
 
 static enum tb_dtype part_type(enum tb_dtype dt)
 {
-    return dt == TB_DT_C32 ? TB_DT_F16 : dt == TB_DT_C64 ? TB_DT_F32 : dt == TB_DT_C128 ? TB_DT_F64 : dt;
+    return dt == TB_DT_C32    ? TB_DT_F16
+           : dt == TB_DT_C64  ? TB_DT_F32
+           : dt == TB_DT_C128 ? TB_DT_F64
+                              : dt;
 }
 
 const char *tb_element_text(enum tb_dtype dt, const void *elem, char *out, size_t size)

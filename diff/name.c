@@ -30,7 +30,8 @@ static bool copy(char *out, size_t size, const char *s, size_t n)
     return true;
 }
 
-/* Cut the part after the last '/' before @end; *@end becomes its slash or NULL at the text's begin */
+/* Cut the part after the last '/' before @end; *@end becomes its slash or NULL at the text's begin
+ */
 static bool last_part(const char *text, const char **end, const char **part, size_t *n)
 {
     const char *stop = *end;

@@ -1,9 +1,10 @@
 /*
- * One process in two runs: which steps both have, which segments differ, and where to begin to read.
+ * One process in two runs: which steps both have, which segments differ, and where to begin to
+ * read.
  *
  * Segments with equal digest and coverage are not read. Reading begins a step before the first that
- * differs (or 64 segments before it, where there are no steps), so that buffers are known by then, and
- * jumps again over equal steps as long as nothing has parted.
+ * differs (or 64 segments before it, where there are no steps), so that buffers are known by then,
+ * and jumps again over equal steps as long as nothing has parted.
  */
 #include "diff/diff_internal.h"
 
@@ -249,7 +250,8 @@ static bool jump(void *arg, uint64_t step)
 
 /* ---------------------------------------------------------------- which steps */
 
-/* The distinct steps at the begin of a run: a resumed one begins with step 0 and goes on at another */
+/* The distinct steps at the begin of a run: a resumed one begins with step 0 and goes on at another
+ */
 static void find_steps(struct job *j, int side)
 {
     uint64_t first = NOWHERE, second = NOWHERE, last = 0;
@@ -283,7 +285,8 @@ static bool has_step(const struct job *j, int side, uint64_t step)
     return false;
 }
 
-/* Segments are compared by position: from the first on, or after the step in which a run begins late */
+/* Segments are compared by position: from the first on, or after the step in which a run begins
+ * late */
 static void set_bases(struct job *j)
 {
     for (size_t i = 0; j->o.lead && i < j->tracks; i++)
@@ -297,8 +300,8 @@ static void set_bases(struct job *j)
 /* A gap that both runs have, or that the other cannot fill, is none */
 static void drop_labels(struct job *j)
 {
-    bool both = j->r[0].relabel != NOWHERE && j->r[1].relabel != NOWHERE &&
-                j->first[0] == j->first[1];
+    bool both =
+        j->r[0].relabel != NOWHERE && j->r[1].relabel != NOWHERE && j->first[0] == j->first[1];
 
     for (int side = 0; side < 2; side++) {
         struct reader *r = &j->r[side];
@@ -383,8 +386,8 @@ static enum tb_status add_track(struct job *j, uint32_t a, uint32_t b)
     *p = (struct track){.id = {a, b}, .differs = SIZE_MAX};
     for (int side = 0; side < 2; side++)
         if (p->id[side]) {
-            enum tb_status st = tb_trace_segments(j->r[side].t, p->id[side], &p->seg[side],
-                                                  &p->n[side], j->err);
+            enum tb_status st =
+                tb_trace_segments(j->r[side].t, p->id[side], &p->seg[side], &p->n[side], j->err);
             if (st != TB_OK)
                 return st;
         }
@@ -492,7 +495,8 @@ static enum tb_status stream_all(struct job *j, bool mid)
     return st == TB_OK ? j->st : st;
 }
 
-/* Runs that begin at different steps: the earlier one is looked at from a step before the other's first */
+/* Runs that begin at different steps: the earlier one is looked at from a step before the other's
+ * first */
 static enum tb_status begin_late(struct job *j)
 {
     uint64_t from = j->o.overlap ? j->o.overlap - 1 : 0;

@@ -1,9 +1,10 @@
 /*
  * Who last wrote which bytes, for one run of one process.
  *
- * Allocations are looked up by number; each has a sorted list of ranges. No trace says when memory is
- * freed, so the table forgets the allocations that were not touched for longest. What a write replaced is
- * kept for a while: an operator that ran others inside made its reads before theirs took effect.
+ * Allocations are looked up by number; each has a sorted list of ranges. No trace says when memory
+ * is freed, so the table forgets the allocations that were not touched for longest. What a write
+ * replaced is kept for a while: an operator that ran others inside made its reads before theirs
+ * took effect.
  */
 #include "diff/diff_internal.h"
 
@@ -11,8 +12,8 @@
 #include <string.h>
 
 #define NIL UINT32_MAX
-#define ALLOC_LIMIT (1u << 18)  /* allocations of a half of the table */
-#define RANGES_MAX 1024u        /* pieces of one allocation; more are made one */
+#define ALLOC_LIMIT (1u << 18) /* allocations of a half of the table */
+#define RANGES_MAX 1024u       /* pieces of one allocation; more are made one */
 #define HISTORY (1u << 15)
 
 struct node {
@@ -22,7 +23,7 @@ struct node {
 
 struct past {
     uint64_t alloc;
-    uint64_t seq;  /* when it was replaced */
+    uint64_t seq;   /* when it was replaced */
     struct range r; /* what lay in [r.lo, r.hi) before; token 0: unknown */
 };
 

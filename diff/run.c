@@ -239,9 +239,10 @@ enum tb_status run_match(struct run *a, struct run *b, struct tb_error *err)
         matched += a->proc[i].mate >= 0;
     bool empty = a->procs == 0 || b->procs == 0 || least == 0;
     if (!empty && (matched == 0 || common * UNLIKE_SITES < least))
-        return tb_fail(err, TB_ERR_ARG,
-                       "cannot compare '%.150s' with '%.150s': they are traces of unlike jobs (%zu of "
-                       "%zu kinds of operators are common, %zu processes)",
-                       a->path, b->path, common, least, matched);
+        return tb_fail(
+            err, TB_ERR_ARG,
+            "cannot compare '%.150s' with '%.150s': they are traces of unlike jobs (%zu of "
+            "%zu kinds of operators are common, %zu processes)",
+            a->path, b->path, common, least, matched);
     return TB_OK;
 }

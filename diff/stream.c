@@ -1,5 +1,6 @@
 /*
- * Events of one process in the order they ended, each with what it read resolved to who last wrote it.
+ * Events of one process in the order they ended, each with what it read resolved to who last wrote
+ * it.
  */
 #include "diff/diff_internal.h"
 
@@ -180,18 +181,6 @@ static enum tb_status look_at(struct stream *s, const struct tb_trace_event *e, 
     return st == TB_OK && !keep_pieces(s, c) ? TB_ERR_NOMEM : st;
 }
 
-static uint64_t last_writer(const struct stream *s, const struct acc *c)
-{
-    const struct range *best = NULL;
-
-    for (uint32_t i = 0; i < c->pieces; i++) {
-        const struct range *p = &s->all.r[c->piece + i];
-        if (p->writer && (!best || p->seq > best->seq))
-            best = p;
-    }
-    return best ? best->writer : 0;
-}
-
 /* Did an operator that ran inside this one write where it has read? */
 static enum tb_status overtaken(struct stream *s, const struct tb_trace_event *e,
                                 const struct acc *c, bool *yes)
@@ -215,9 +204,15 @@ static enum tb_status verified(struct stream *s, const struct tb_trace_event *e,
 
     if (st != TB_OK || late)
         return st;
-    r->writer = last_writer(s, c);
     r->token = token_of(&e->site->access[i], c);
-    return rangemap_write(s->map, c->alloc, r, true);
+    for (uint32_t j = 0; st == TB_OK && j < c->pieces; j++) { /* each byte keeps its writer */
+        const struct range *p = &s->all.r[c->piece + j];
+        r->lo = p->lo;
+        r->hi = p->hi;
+        r->writer = p->writer;
+        st = rangemap_write(s->map, c->alloc, r, true);
+    }
+    return st;
 }
 
 /* From now on that is what lies there */
@@ -236,9 +231,8 @@ static enum tb_status take_effect(struct stream *s, const struct tb_trace_event 
         return TB_OK;
     if (a->mode == 'w') {
         r.writer = e->id;
-        r.token = c->flags & ACC_HASHED
-                      ? token_of(a, c)
-                      : mix64(mix64(key_of_site(e->site), i), e->e.args) | 1;
+        r.token = c->flags & ACC_HASHED ? token_of(a, c)
+                                        : mix64(mix64(key_of_site(e->site), i), e->e.args) | 1;
         return rangemap_write(s->map, c->alloc, &r, dense(a));
     }
     bool read = a->mode == 'r' || a->mode == 's';

@@ -1,7 +1,7 @@
 /*
- * Two streams side by side: events are pulled step by step into the queues of their threads, aligned,
- * compared in A's order and freed. A step mark is a hard border. A step longer than the window is cut where
- * the alignment is certain; what is behind the cut stays in the queues.
+ * Two streams side by side: events are pulled step by step into the queues of their threads,
+ * aligned, compared in A's order and freed. A step mark is a hard border. A step longer than the
+ * window is cut where the alignment is certain; what is behind the cut stays in the queues.
  */
 #include "diff/diff_internal.h"
 
@@ -324,8 +324,7 @@ static enum tb_status compare_window(struct window *w, uint64_t step, bool hard)
         st = gather(w, 0);
     if (st == TB_OK)
         st = gather(w, 1);
-    if (st == TB_OK &&
-        align_moved(w->go[0].e, w->go[0].n, w->go[1].e, w->go[1].n, &moved) != TB_OK)
+    if (st == TB_OK && align_moved(w->go[0].e, w->go[0].n, w->go[1].e, w->go[1].n, &moved) != TB_OK)
         st = no_memory(w);
     if (st == TB_OK)
         st = blame_all(w);
