@@ -13,19 +13,22 @@ static const struct tb_cli_option options[] = {
      "the report as JSON, see docs/diff-report.schema.json"},
     {"--roots", NULL, TB_CLI_NUMBER, AT(roots), "N",
      "keep at most N independent divergences (default 32)"},
-    {"--verify", NULL, TB_CLI_FLAG, AT(verify), NULL, "first read both whole and check all digests"},
+    {"--verify", NULL, TB_CLI_FLAG, AT(verify), NULL,
+     "first read both whole and check all digests"},
 };
 
 static const struct tb_cli_command command = {
     .name = "diff",
     .synopsis = "[options] A B",
-    .about = "Compares two runs of the same job and names the first event whose inputs are equal and\n"
-             "whose outputs are not. A and B are traces, or folders of them.\n",
+    .about =
+        "Compares two runs of the same job and names the first event whose inputs are equal and\n"
+        "whose outputs are not. A and B are traces, or folders of them.\n",
     .options = options,
     .option_count = TB_ARRAY_LEN(options),
-    .notes = "exit status: 0 identical, 1 diverged, 2 error, 3 unknown: nothing is known to differ, "
-             "but\n"
-             "something was lost or not covered.\n",
+    .notes =
+        "exit status: 0 identical, 1 diverged, 2 error, 3 unknown: nothing is known to differ, "
+        "but\n"
+        "something was lost or not covered.\n",
 };
 
 static int run_diff(const struct diff *d, const char *a, const char *b)

@@ -13,39 +13,128 @@
 
 /* Operators that add many numbers into one: their result depends on the order */
 static const char *const reductions[] = {
-    "sum", "nansum", "mean", "norm", "linalg_vector_norm", "_foreach_norm", "var", "std", "var_mean",
-    "std_mean", "prod", "cumsum", "cumprod", "logsumexp", "logcumsumexp", "dot", "vdot", "inner",
-    "_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data",
-    "_log_softmax_backward_data", "native_layer_norm", "native_layer_norm_backward",
-    "native_group_norm", "native_group_norm_backward", "native_batch_norm",
-    "native_batch_norm_backward", "_native_batch_norm_legit", "batch_norm", "nll_loss_forward",
-    "nll_loss2d_forward", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "trace",
-    "avg_pool2d", "_adaptive_avg_pool2d", "cdist", "_cdist_forward", "_fused_rms_norm", "dist",
-    "sum_to_size", "_euclidean_dist", "_ctc_loss",
+    "sum",
+    "nansum",
+    "mean",
+    "norm",
+    "linalg_vector_norm",
+    "_foreach_norm",
+    "var",
+    "std",
+    "var_mean",
+    "std_mean",
+    "prod",
+    "cumsum",
+    "cumprod",
+    "logsumexp",
+    "logcumsumexp",
+    "dot",
+    "vdot",
+    "inner",
+    "_softmax",
+    "_log_softmax",
+    "softmax",
+    "log_softmax",
+    "_softmax_backward_data",
+    "_log_softmax_backward_data",
+    "native_layer_norm",
+    "native_layer_norm_backward",
+    "native_group_norm",
+    "native_group_norm_backward",
+    "native_batch_norm",
+    "native_batch_norm_backward",
+    "_native_batch_norm_legit",
+    "batch_norm",
+    "nll_loss_forward",
+    "nll_loss2d_forward",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "binary_cross_entropy",
+    "trace",
+    "avg_pool2d",
+    "_adaptive_avg_pool2d",
+    "cdist",
+    "_cdist_forward",
+    "_fused_rms_norm",
+    "dist",
+    "sum_to_size",
+    "_euclidean_dist",
+    "_ctc_loss",
 };
 
 /* Products of matrices and convolutions: libraries choose among algorithms, too */
 static const char *const products[] = {
-    "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "matmul", "linear", "addr", "ger",
-    "convolution", "_convolution", "convolution_backward", "convolution_overrideable",
-    "mkldnn_convolution", "mkldnn_linear", "thnn_conv2d", "_slow_conv2d_forward",
-    "_slow_conv2d_backward", "slow_conv3d_forward", "cudnn_convolution", "miopen_convolution",
-    "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_backward",
+    "mm",
+    "addmm",
+    "bmm",
+    "baddbmm",
+    "addbmm",
+    "mv",
+    "addmv",
+    "matmul",
+    "linear",
+    "addr",
+    "ger",
+    "convolution",
+    "_convolution",
+    "convolution_backward",
+    "convolution_overrideable",
+    "mkldnn_convolution",
+    "mkldnn_linear",
+    "thnn_conv2d",
+    "_slow_conv2d_forward",
+    "_slow_conv2d_backward",
+    "slow_conv3d_forward",
+    "cudnn_convolution",
+    "miopen_convolution",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_backward",
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_flash_attention_for_cpu_backward",
-    "_scaled_dot_product_efficient_attention", "_scaled_mm", "_addmm_activation", "_int_mm",
-    "_mkl_linear", "_linear_pointwise", "lstm", "_thnn_fused_lstm_cell", "mkldnn_rnn_layer",
-    "_fused_sdp_choice", "einsum", "_grouped_mm",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_mm",
+    "_addmm_activation",
+    "_int_mm",
+    "_mkl_linear",
+    "_linear_pointwise",
+    "lstm",
+    "_thnn_fused_lstm_cell",
+    "mkldnn_rnn_layer",
+    "_fused_sdp_choice",
+    "einsum",
+    "_grouped_mm",
 };
 
 /* Operators in which several threads may add to the same place, in no fixed order */
 static const char *const scatters[] = {
-    "index_add", "index_add_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
-    "index_put", "index_put_", "_index_put_impl_", "index_reduce", "index_reduce_", "put_",
-    "embedding_dense_backward", "_embedding_bag_dense_backward", "embedding_backward", "bincount",
-    "histc", "kthvalue", "grid_sampler_2d_backward", "upsample_bilinear2d_backward",
-    "adaptive_max_pool2d_backward", "max_pool2d_with_indices_backward", "replication_pad2d_backward",
-    "segment_reduce", "_segment_reduce_backward", "index_backward", "gather_backward",
+    "index_add",
+    "index_add_",
+    "scatter_add",
+    "scatter_add_",
+    "scatter_reduce",
+    "scatter_reduce_",
+    "index_put",
+    "index_put_",
+    "_index_put_impl_",
+    "index_reduce",
+    "index_reduce_",
+    "put_",
+    "embedding_dense_backward",
+    "_embedding_bag_dense_backward",
+    "embedding_backward",
+    "bincount",
+    "histc",
+    "kthvalue",
+    "grid_sampler_2d_backward",
+    "upsample_bilinear2d_backward",
+    "adaptive_max_pool2d_backward",
+    "max_pool2d_with_indices_backward",
+    "replication_pad2d_backward",
+    "segment_reduce",
+    "_segment_reduce_backward",
+    "index_backward",
+    "gather_backward",
 };
 
 static bool is_one_of(const char *const *list, size_t n, const char *name)
@@ -102,19 +191,28 @@ static const char *first_of(const struct tb_diff_report *rep, const char *const 
 
 static const char *threads_differ(const struct tb_diff_report *rep)
 {
-    static const char *const words[] = {"torch.num_threads", "num_threads",     "OMP_NUM_THREADS",
-                                        "MKL_NUM_THREADS",   "OPENBLAS_NUM_THREADS",
-                                        "num_interop_threads", "cpu.count"};
+    static const char *const words[] = {
+        "torch.num_threads",    "num_threads",         "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS", "num_interop_threads", "cpu.count"};
 
     return first_of(rep, words, TB_ARRAY_LEN(words));
 }
 
 static const char *algorithms_differ(const struct tb_diff_report *rep)
 {
-    static const char *const words[] = {
-        "cpu_capability", "ATEN_CPU_CAPABILITY", "float32_matmul_precision", "deterministic_algorithms",
-        "CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_", "DNNL_",
-        "MKLDNN", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32", "cudnn"};
+    static const char *const words[] = {"cpu_capability",
+                                        "ATEN_CPU_CAPABILITY",
+                                        "float32_matmul_precision",
+                                        "deterministic_algorithms",
+                                        "CUBLAS_WORKSPACE_CONFIG",
+                                        "MKL_CBWR",
+                                        "MKL_ENABLE_INSTRUCTIONS",
+                                        "ONEDNN_",
+                                        "DNNL_",
+                                        "MKLDNN",
+                                        "NVIDIA_TF32_OVERRIDE",
+                                        "TORCH_ALLOW_TF32",
+                                        "cudnn"};
 
     return first_of(rep, words, TB_ARRAY_LEN(words));
 }
@@ -149,8 +247,9 @@ static void say_flip(struct root *r)
 {
     evidence(r, "one element of %" PRIu64 " differs, by %" PRIu64 " bit%s; all inputs are equal",
              r->r.elements.count, r->r.elements.bits_all, r->r.elements.bits_all == 1 ? "" : "s");
-    evidence(r, "a flipped bit or memory overwritten behind torch's back; once seen proves neither: "
-                "repeat it on the same device, then on another");
+    evidence(r,
+             "a flipped bit or memory overwritten behind torch's back; once seen proves neither: "
+             "repeat it on the same device, then on another");
 }
 
 static bool small_steps(const struct tb_diff_root *r)
@@ -191,7 +290,8 @@ static bool by_operator(struct root *r, const char *name)
     }
     if ((is_reduction(name) || is_product(name)) && small_steps(&r->r)) {
         r->r.cause = TB_CAUSE_ACCUMULATION;
-        evidence(r, "%s adds many numbers, and %" PRIu64 " elements differ by at most %" PRIu64 " ULP",
+        evidence(r,
+                 "%s adds many numbers, and %" PRIu64 " elements differ by at most %" PRIu64 " ULP",
                  name, r->r.elements.differ, r->r.elements.ulp_max);
         return true;
     }
@@ -200,13 +300,21 @@ static bool by_operator(struct root *r, const char *name)
 
 static void say_unexplained(const struct report_builder *rb, struct root *r, const char *name)
 {
-    evidence(r, "tensors, arguments and generator states that %s read are equal", name);
+    evidence(r,
+             "tensors, arguments and generator states that %.120s read are equal, as far as they "
+             "are recorded",
+             name);
     if (is_reduction(name) || is_product(name))
         evidence(r, "%s depends on the order of additions; nothing recorded says that it differed",
                  name);
     if (rb->rep->environment_count == 0)
         evidence(r, "argv, environment, versions, threads and sources are equal");
-    if (r->reads_unhashed)
+    if (r->fresh_input)
+        evidence(r,
+                 "'%s' holds bytes that no recorded operator wrote and that were not hashed: they "
+                 "may differ (--inputs)",
+                 r->input);
+    else if (r->reads_unhashed)
         evidence(r, "reads were not hashed: a write that torch did not see cannot be ruled out "
                     "(--inputs)");
 }
@@ -236,7 +344,8 @@ static bool read_nothing(const struct report_builder *rb, const struct root *r)
     if (s.found || p->mate < 0)
         return s.found;
     const struct run_process *q = &rb->b->proc[p->mate];
-    return tb_trace_coverage(rb->b->trace[q->file], q->p->id, is_uninitialised, &s, NULL) == TB_OK &&
+    return tb_trace_coverage(rb->b->trace[q->file], q->p->id, is_uninitialised, &s, NULL) ==
+               TB_OK &&
            s.found;
 }
 
@@ -253,11 +362,6 @@ static void classify_operator(const struct report_builder *rb, struct root *r)
 
     if (read_nothing(rb, r)) {
         say_uninitialised(r);
-    } else if (r->fresh_input) {
-        r->r.cause = TB_CAUSE_INPUT_DATA;
-        evidence(r, "'%s' holds bytes that no recorded operator wrote (made before attach, by the host "
-                    "or outside torch) and that were not hashed",
-                 r->input);
     } else if (one_flip(&r->r)) {
         say_flip(r);
     } else if (!by_environment(rb, r, name) && !by_operator(r, name)) {
@@ -273,8 +377,9 @@ static void classify_input(const struct report_builder *rb, struct root *r)
         evidence(r, "what lay in memory before the first compared step differs already: another "
                     "checkpoint, or one that does not restore all");
     else
-        evidence(r, "'%s' of %s was written by no recorded operator: data of the host, a file, "
-                    "or made before attach",
+        evidence(r,
+                 "'%s' of %s was written by no recorded operator: data of the host, a file, "
+                 "or made before attach",
                  r->r.tensor.argument, name_of(r));
 }
 
@@ -313,7 +418,8 @@ static void classify_order(const struct report_builder *rb, struct root *r)
 
 static void classify_unseen(struct root *r)
 {
-    char w[TB_EVENT_NAME_TEXT] = "an operator before the compared steps", e[TB_EVENT_NAME_TEXT] = "?";
+    char w[TB_EVENT_NAME_TEXT] = "an operator before the compared steps",
+         e[TB_EVENT_NAME_TEXT] = "?";
 
     if (r->r.writer_a.name_known)
         tb_event_name_short(&r->r.writer_a.name, w, sizeof(w));
@@ -327,8 +433,10 @@ static void classify_unseen(struct root *r)
         evidence(r, "in run %c the bytes are no longer those that were written",
                  r->changed[0] ? 'A' : 'B');
     if (one_flip(&r->r))
-        evidence(r, "one element differs, by %" PRIu64 " bit(s): a flipped bit in memory looks like that, "
-                    "and so does a stray write",
+        evidence(r,
+                 "one element differs, by %" PRIu64
+                 " bit(s): a flipped bit in memory looks like that, "
+                 "and so does a stray write",
                  r->r.elements.bits_all);
     evidence(r, "an extension, NumPy on shared memory, a raw pointer, another process, or memory "
                 "itself");
@@ -338,8 +446,9 @@ static void classify_rng(const struct report_builder *rb, struct root *r)
 {
     const char *seed = env_differs(rb->rep, "seed");
 
-    evidence(r, "the state of generator '%s' differs before %s; nothing recorded has drawn from it "
-                "differently",
+    evidence(r,
+             "the state of generator '%s' differs before %s; nothing recorded has drawn from it "
+             "differently",
              r->r.tensor.argument, name_of(r));
     if (seed)
         evidence(r, "differs: %.200s", seed);
@@ -349,8 +458,9 @@ static void classify_rng(const struct report_builder *rb, struct root *r)
 
 static void classify_state(struct root *r)
 {
-    evidence(r, "%" PRIu32 " of %" PRIu32 " states recorded there differ; what wrote them was not "
-                "recorded at this level",
+    evidence(r,
+             "%" PRIu32 " of %" PRIu32 " states recorded there differ; what wrote them was not "
+             "recorded at this level",
              r->r.differ, r->r.of);
 }
 
@@ -359,8 +469,8 @@ static void classify_algorithm(const struct report_builder *rb, struct root *r)
     const char *line = algorithms_differ(rb->rep), *threads = threads_differ(rb->rep);
     const char *name = name_of(r);
 
-    evidence(r, "%.80s ran other operators inside, %.80s first: another way through it was taken", name,
-             r->inner);
+    evidence(r, "%.80s ran other operators inside, %.80s first: another way through it was taken",
+             name, r->inner);
     if ((is_reduction(name) || is_product(name) || is_scatter(name)) && threads) {
         r->r.cause = TB_CAUSE_ACCUMULATION;
         evidence(r, "%.80s adds many numbers; its work is split by the number of threads", name);
@@ -400,8 +510,9 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_algorithm(rb, r);
         break;
     case TB_CAUSE_HOST_VALUE:
-        evidence(r, "tensors are equal, arguments that are not tensors differ; no number that differs "
-                    "had left for the host before");
+        evidence(r,
+                 "tensors are equal, arguments that are not tensors differ; no number that differs "
+                 "had left for the host before");
         break;
     case TB_CAUSE_COLLECTIVE:
         evidence(r, "what this rank gave is equal, and no other recorded rank gave anything else");
@@ -419,12 +530,14 @@ static void pair_of_runs(const struct report_builder *rb, struct root *r, const 
     const char *a = rb->rep->run[0].command, *b = rb->rep->run[1].command;
 
     if (strcmp(a, b) == 0)
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %.700s -- %.250s", options, a);
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %.700s -- %.250s", options,
+                       a);
     else
-        (void)snprintf(r->r.next, sizeof(r->r.next),
-                       "twinbit run %.200s -o a.twinbit -- %.250s; twinbit run %.200s -o b.twinbit -- %.250s; "
-                       "twinbit diff a.twinbit b.twinbit",
-                       options, a, options, b);
+        (void)snprintf(
+            r->r.next, sizeof(r->r.next),
+            "twinbit run %.200s -o a.twinbit -- %.250s; twinbit run %.200s -o b.twinbit -- %.250s; "
+            "twinbit diff a.twinbit b.twinbit",
+            options, a, options, b);
 }
 
 static void with_snapshots(const struct report_builder *rb, struct root *r)
@@ -440,8 +553,8 @@ static void with_snapshots(const struct report_builder *rb, struct root *r)
                        tb_event_name_short(&w->name, name[1], sizeof(name[1])));
     uint64_t to = p->name.step, from = to ? to - 1 : 0;
     (void)snprintf(options, sizeof(options),
-                   "--inputs --steps %" PRIu64 "..%" PRIu64 " --snapshot '%.300s'%s", from, to, name[0],
-                   writer);
+                   "--inputs --steps %" PRIu64 "..%" PRIu64 " --snapshot '%.300s'%s", from, to,
+                   name[0], writer);
     pair_of_runs(rb, r, options);
 }
 
@@ -469,7 +582,8 @@ void next_command(const struct report_builder *rb, struct root *r)
     if (r->r.tensor.known && !r->r.elements_known && named)
         with_snapshots(rb, r);
     else if (r->r.elements_known)
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 --inputs -- %.900s", command);
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 --inputs -- %.900s",
+                       command);
     else
         (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect -- %.900s", command);
 }

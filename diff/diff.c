@@ -98,8 +98,9 @@ static enum tb_status note_processes(struct report_builder *rb)
             if (p->mate < 0) {
                 note_incomplete(rb, "process '%.100s' is in run %c only", p->label,
                                 side ? 'B' : 'A');
-                st = add_line(&rep->notes, &rep->note_count, 1, "process '%.300s' is in run %c only",
-                              p->p->identity, side ? 'B' : 'A');
+                st =
+                    add_line(&rep->notes, &rep->note_count, 1, "process '%.300s' is in run %c only",
+                             p->p->identity, side ? 'B' : 'A');
             }
         }
     return st;
@@ -240,9 +241,8 @@ static void resolve_collectives(struct all_roots *all, size_t procs, struct tb_d
 {
     for (size_t i = 0; i < all->n; i++) {
         struct root *r = &all->r[i];
-        struct root *by = r->coll && r->r.cause == TB_CAUSE_COLLECTIVE
-                              ? explained_by(all, procs, r)
-                              : NULL;
+        struct root *by =
+            r->coll && r->r.cause == TB_CAUSE_COLLECTIVE ? explained_by(all, procs, r) : NULL;
         if (!by)
             continue;
         by->r.infected += r->r.infected + r->r.count;
@@ -365,8 +365,7 @@ static enum tb_status compare_elements(struct report_builder *rb, struct root *r
     if (!t->known || !r->r.a.known || !r->r.b.known || !r->site_a)
         return TB_OK;
     const struct tb_site_access *s = &r->site_a->access[t->access];
-    enum tb_status st =
-        snapshot(rb->a->trace[r->r.a.trace], r->r.a.id, t->access, &a, &n, err);
+    enum tb_status st = snapshot(rb->a->trace[r->r.a.trace], r->r.a.id, t->access, &a, &n, err);
     if (st == TB_OK)
         st = snapshot(rb->b->trace[r->r.b.trace], r->r.b.id, t->access, &b, &m, err);
     if (st == TB_OK && a && b && n == m) {
@@ -451,10 +450,12 @@ static enum tb_status note_rest(struct report_builder *rb)
 
     if (rep->moved)
         st = add_line(&rep->notes, &rep->note_count, 0,
-                      "%" PRIu64 " operators ran in another order, each with equal results", rep->moved);
+                      "%" PRIu64 " operators ran in another order, each with equal results",
+                      rep->moved);
     if (st == TB_OK && rep->args_only)
         st = add_line(&rep->notes, &rep->note_count, 0,
-                      "%" PRIu64 " operators got other arguments, with equal results", rep->args_only);
+                      "%" PRIu64 " operators got other arguments, with equal results",
+                      rep->args_only);
     if (st == TB_OK && rep->setup)
         st = add_line(&rep->notes, &rep->note_count, 0,
                       "%" PRIu64 " events are outside what both runs recorded", rep->setup);
@@ -476,11 +477,12 @@ static void set_verdict(struct report_builder *rb)
         (void)snprintf(rep->reason, sizeof(rep->reason), "%s", rb->incomplete_why);
     } else if (n == 0 || !has_fingerprints(rb->a)) {
         rep->verdict = TB_DIFF_UNKNOWN;
-        (void)snprintf(rep->reason, sizeof(rep->reason), "nothing was recorded that can be compared");
+        (void)snprintf(rep->reason, sizeof(rep->reason),
+                       "nothing was recorded that can be compared");
     } else {
         rep->verdict = TB_DIFF_IDENTICAL;
-        (void)snprintf(rep->reason, sizeof(rep->reason), "%" PRIu64 " events are equal, nothing was lost",
-                       n);
+        (void)snprintf(rep->reason, sizeof(rep->reason),
+                       "%" PRIu64 " events are equal, nothing was lost", n);
     }
 }
 
@@ -494,7 +496,8 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         return st;
     describe_run(rb, 0);
     describe_run(rb, 1);
-    if (o && o->verify && ((st = verify(rb->a, err)) != TB_OK || (st = verify(rb->b, err)) != TB_OK))
+    if (o && o->verify &&
+        ((st = verify(rb->a, err)) != TB_OK || (st = verify(rb->b, err)) != TB_OK))
         return st;
     if ((st = note_processes(rb)) != TB_OK || (st = compare_environment(rb)) != TB_OK ||
         (st = compare_coverage(rb, err)) != TB_OK ||

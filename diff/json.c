@@ -10,9 +10,11 @@
 /* Bytes of the UTF-8 character at @s; 0: it is none */
 static unsigned utf8(const uint8_t *s)
 {
-    unsigned n = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : (s[0] & 0xF0) == 0xE0 ? 3
-                 : s[0] >= 0xF0 && s[0] < 0xF5                   ? 4
-                                                                 : 0;
+    unsigned n = s[0] < 0x80                   ? 1
+                 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
+                 : (s[0] & 0xF0) == 0xE0       ? 3
+                 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                               : 0;
 
     for (unsigned i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80)
@@ -274,6 +276,7 @@ static void counts(FILE *f, const struct tb_diff_report *r)
     number(f, "only_a", r->only_a);
     number(f, "only_b", r->only_b);
     number(f, "arguments_only", r->args_only);
+    number(f, "setup", r->setup);
     fputc('}', f);
 }
 

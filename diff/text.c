@@ -278,8 +278,9 @@ static void counts(const struct page *p, const struct tb_diff_report *r)
     if (r->verdict != TB_DIFF_DIVERGED)
         return;
     label(p, "infected");
-    fprintf(p->out, "%" PRIu64 " events and %" PRIu64 " states follow from it; only in A %" PRIu64
-                    ", only in B %" PRIu64 "\n",
+    fprintf(p->out,
+            "%" PRIu64 " events and %" PRIu64 " states follow from it; only in A %" PRIu64
+            ", only in B %" PRIu64 "\n",
             r->infected, r->states_infected, r->only_a, r->only_b);
 }
 
