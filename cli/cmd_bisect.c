@@ -245,6 +245,12 @@ static bool move_window(struct bisect *b, uint64_t step)
     return true;
 }
 
+/* A generator's state, a number that leaves for the host, and what could not be seen have none */
+static bool has_elements(const struct tb_diff_tensor *t)
+{
+    return t->known && t->dtype != TB_DT_UNKNOWN && strchr("rws", t->mode);
+}
+
 /* Set up the next search from what the last pair showed; false if there is no more to be had */
 static bool look_closer(struct bisect *b, const struct pair *p)
 {
@@ -255,7 +261,7 @@ static bool look_closer(struct bisect *b, const struct pair *p)
         return more;
     const struct tb_diff_root *root = &p->report->roots[0];
     more |= move_window(b, root->step);
-    if (!p->op || !root->tensor.known || root->elements_known)
+    if (!p->op || root->elements_known || !has_elements(&root->tensor))
         return more;
     more |= add_suspect(b, &root->a);
     more |= add_suspect(b, &root->b);
@@ -323,6 +329,8 @@ static void print_text(const struct bisect *b, const struct pair *p, enum tb_dif
                b->pairs);
     if (p->report && verdict != TB_DIFF_IDENTICAL)
         tb_diff_text(p->report, stdout, tb_cli_colour());
+    if (verdict == TB_DIFF_DIVERGED && !b->keep)
+        puts("bisect: the traces were not kept: --keep DIR keeps them");
 }
 
 static void print_json(const struct bisect *b, const struct pair *p, enum tb_diff_verdict verdict)

@@ -9,15 +9,11 @@ struct subcommand {
 };
 
 static const struct subcommand subcommands[] = {
-#ifdef TB_CLI_WHOLE
     {"run", tb_cmd_run, "run a job and record a trace of it"},
-#ifdef TB_CLI_DIFF
     {"diff", tb_cmd_diff, "compare two traces: the first bit at which they part"},
-#endif
     {"bisect", tb_cmd_bisect, "record pairs of runs until one parts, and name where"},
     {"show", tb_cmd_show, "look into a trace"},
     {"doctor", tb_cmd_doctor, "what works on this machine, and what mends the rest"},
-#endif
     {"version", tb_cmd_version, "print the version"},
     {"help", tb_cmd_help, "print the help of a subcommand"},
 };
