@@ -22,10 +22,9 @@ struct tb_collector_options {
     char *const *argv;  /* the job, NULL-terminated */
     struct tb_wire_config config;
     const char *libdir; /* folder of libtwinbit.so, the tap's source and the Python package */
-    const char
-        *attach;   /* "preload" (default, NULL) or "python" (import hook by PYTHONPATH) or "none" */
-    bool progress; /* stderr is a terminal: show events/s, size, overhead */
-    bool quiet;    /* no closing paragraph */
+    const char *attach; /* "preload" (or NULL), "python" (import hook by PYTHONPATH), "none" */
+    bool progress;      /* stderr is a terminal: show events/s, size, overhead */
+    bool quiet;         /* no closing paragraph */
 };
 
 /** struct tb_collector_result - what the closing paragraph says */
@@ -41,8 +40,8 @@ struct tb_collector_result {
  * tb_collector_run - run a job and record it
  * Returns: TB_OK whenever the job was started (result->exit_status is the job's), else an error and
  * the status to exit with in result->exit_status (125, 126, 127). Prints coverage and the closing
- * paragraph on stderr unless quiet. Blocks until the job has ended. Threads: one per process
- * (signals, children).
+ * paragraph on stderr unless quiet. Blocks until the job has ended.
+ * Threads: one per process (signals, children).
  */
 enum tb_status tb_collector_run(const struct tb_collector_options *options,
                                 struct tb_collector_result *result,
@@ -52,8 +51,11 @@ enum tb_status tb_collector_run(const struct tb_collector_options *options,
  * tb_tap_build - path of the torch tap for the libtorch_cpu.so at @libtorch, built if the cache
  * lacks it
  * @path: at least 1024 bytes. Cache: $XDG_CACHE_HOME/twinbit or ~/.cache/twinbit, 0700, keyed by
- * the library's build-id, the compiler and the tap's sources; made under a lock. Returns:
- * TB_ERR_UNSUPPORTED with the command that mends it, if there is no C++ compiler or no headers.
+ * the library's build-id, the compiler and the tap's sources; made under a lock. If TWINBIT_TAP is
+ * set to a path, that tap is used as it is.
+ *
+ * Returns: TB_ERR_UNSUPPORTED with the command that mends it, if there is no C++ compiler or no
+ * headers.
  */
 enum tb_status tb_tap_build(const char *libdir, const char *libtorch, char *path, size_t size,
                             struct tb_error *err) TB_MUST_CHECK;

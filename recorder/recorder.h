@@ -27,8 +27,8 @@ extern "C" {
 #define TB_REC_API_VERSION 1u
 #define TB_REC_NO_SEQ UINT64_MAX
 
-struct tb_rec_thread; /* a thread's ring and tables; owned by the runtime, used by its own thread
-                         only */
+/* A thread's ring and tables; owned by the runtime, used by its own thread only. */
+struct tb_rec_thread;
 
 struct tb_rec_api {
     uint32_t version, size;
@@ -37,13 +37,13 @@ struct tb_rec_api {
     const struct tb_wire_config *config;
 
     /**
-     * self - this thread's recorder, or NULL: off, lost, inside the recorder already, or no ring to
-     * be had In a forked child the first call attaches the child anew (new nonce, new rings, seq
-     * from 0).
+     * self - this thread's recorder; NULL: off, inside the recorder already, or no ring to be had
+     *
+     * In a forked child the first call attaches the child anew (new nonce, new rings, seq from 0).
      */
     struct tb_rec_thread *(*self)(void);
-    /** generation - grows by one in each forked child that attached: a tap drops what it cached per
-     * ring */
+    /** generation - grows in each forked child that attached: a tap drops what it cached per ring
+     */
     uint32_t (*generation)(void);
 
     /**
@@ -57,34 +57,32 @@ struct tb_rec_api {
     uint64_t (*seq)(void);
 
     /**
-     * site_find - local id of the site with @key on this thread's ring, 0 if it was not defined
-     * there yet site_define - define it: @text as in wire.h; 0 on failure (recording is off, or the
-     * ring was full and TB_CFG_DROP is set): the event is not to be written
+     * site_find - local id of the site with @key on this thread's ring; 0: not defined there yet
+     * site_define - define it, @text as in wire.h; 0 on failure (recording is off, or the ring was
+     *   full and TB_CFG_DROP is set): the event is not to be written
      */
     uint32_t (*site_find)(struct tb_rec_thread *t, uint64_t key);
     uint32_t (*site_define)(struct tb_rec_thread *t, uint64_t key, const char *text, size_t n);
-    /** range - local id of "phase\tmodule-path\tuser"; defines it at first use. @key: hash the
-     * caller made of it */
+    /** range_find, range_define - the same for "phase\tmodule-path\tuser" */
     uint32_t (*range_find)(struct tb_rec_thread *t, uint64_t key);
     uint32_t (*range_define)(struct tb_rec_thread *t, uint64_t key, const char *text, size_t n);
 
     /**
-     * event - write one event and its @head->accesses accesses; fills rec, seq and time_ns if that
-     * is 0
-     * @head, @access: copied. Returns the event's seq; TB_REC_NO_SEQ if it was lost or recording is
-     * off.
+     * event - write one event and its accesses; fills rec, seq, and time_ns if that is 0
+     * @head:   copied; @head->accesses of them follow, at most TB_STORE_MAX_ACCESSES (65536)
+     * @access: copied
+     *
+     * Returns: the event's seq; TB_REC_NO_SEQ if it was lost or recording is off.
      */
     uint64_t (*event)(struct tb_rec_thread *t, struct tb_wire_event *head,
                       const struct tb_wire_access *access);
-    /** map - coarse map of access @access of the event this thread writes next (its seq is filled
-     * in) */
+    /** map - coarse map of access @access of the event that this thread writes next */
     void (*map)(struct tb_rec_thread *t, uint32_t access, uint64_t bytes, const struct tb_fp *sums,
                 uint32_t parts);
-    /** stack - source lines "file:line function\n..." of event @seq, which this thread has just
-     * written */
+    /** stack - source lines "file:line function\n..." of @seq, which this thread has just written
+     */
     void (*stack)(struct tb_rec_thread *t, uint64_t seq, const char *text, size_t n);
-    /** cover - a coverage row; @seq TB_REC_NO_SEQ: of no event. The collector counts equal rows
-     * together */
+    /** cover - a coverage row; @seq TB_REC_NO_SEQ: of no event. Equal rows are counted together */
     void (*cover)(struct tb_rec_thread *t, unsigned severity, uint64_t seq, const char *kind,
                   const char *subject, const char *detail, uint64_t count);
     /** meta - key and value for the trace, prefixed with the process by the collector */
@@ -97,11 +95,9 @@ struct tb_rec_api {
     void (*snapshot_send)(struct tb_rec_thread *t, void *handle, uint64_t seq, uint32_t access);
     /** log - one line for the user, shown by twinbit after the job (at most 16 a process) */
     void (*log)(const char *text);
-    /** stop - recording is over in this process, for good: the reason goes to the footer; verdict
-     * unknown */
+    /** stop - recording is over in this process, for good; @why: to the footer; verdict unknown */
     void (*stop)(const char *why);
-    /** pool - memory that lives as long as the process, zeroed, page aligned; NULL: none to be had
-     */
+    /** pool - zeroed pages that live as long as the process; NULL: none to be had */
     void *(*pool)(size_t bytes);
 
     /* fingerprint/, as its header says */

@@ -6,30 +6,29 @@
  * All numbers are in the machine's byte order: both ends run on the same machine, from the same
  * build; `version` and `size` in every message catch an old library under a new collector.
  *
- * ---- Socket
- * ------------------------------------------------------------------------------------------- The
- * path is in the environment variable TWINBIT_SOCKET. Every message is its own short connection:
- * connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one
+ * Socket. The path is in the environment variable TWINBIT_SOCKET. Every message is its own short
+ * connection: connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one
  * tb_wire_reply (HELLO and TAP only; the others are sent and forgotten, so that no thread waits for
  * a collector that is stopped), close. No descriptor stays open in the job, so a job that closes
  * all descriptors harms nobody. A refused connection means: the collector is gone. The reply to
  * HELLO brings a descriptor, the bell (struct tb_wire_bell), which the job maps and closes.
  *
- * ---- Ring
- * ---------------------------------------------------------------------------------------------
- *   offset 0     struct tb_wire_ring (one 4 KiB page; producer and consumer words on cache lines of
- * their own) offset 4096  data, tb_wire_ring.size bytes, a power of two, >= 64 KiB `head` counts
- * bytes ever written, `tail` bytes ever consumed; both multiples of 64. A record lies at data[pos &
- * (size-1)]; it never wraps: a record that would cross the end is preceded by a TB_REC_PAD record
- * that fills the rest. The producer stores the record, then `head` (release). The consumer loads
- * `head` (acquire), reads, then stores `tail` (release). A ring has one producer at a time (a
- * thread, or several under the recorder's lock) and one consumer. What lies beyond `head` is not
- * valid: a producer killed in the middle of a record leaves nothing half-written to be read.
+ * Ring.
  *
- * ---- Records
- * ------------------------------------------------------------------------------------------ Every
- * record starts with struct tb_wire_rec and is a multiple of 64 bytes long. Ids of sites and ranges
- * are local to the ring and are defined in it before their first use.
+ *   offset 0     struct tb_wire_ring, one 4 KiB page; the producer's and the consumer's words lie
+ *                on cache lines of their own
+ *   offset 4096  data, tb_wire_ring.size bytes, a power of two, >= 64 KiB
+ *
+ * `head` counts bytes ever written, `tail` bytes ever consumed; both are multiples of 64. A record
+ * lies at data[pos & (size - 1)]; it never wraps: a record that would cross the end is preceded by
+ * a TB_REC_PAD record that fills the rest. The producer stores the record, then `head` (release).
+ * The consumer loads `head` (acquire), reads, then stores `tail` (release). A ring has one producer
+ * at a time (a thread, or several under the recorder's lock) and one consumer. What lies beyond
+ * `head` is not valid: a producer killed in the middle of a record leaves nothing half-written to
+ * be read. A ring outlives its thread: the next thread goes on in it after a TB_REC_THREAD record.
+ *
+ * Records. Every record starts with struct tb_wire_rec and is a multiple of 64 bytes long. Ids of
+ * sites and ranges are local to the ring and are defined in it before their first use.
  */
 #ifndef TB_RECORDER_WIRE_H
 #define TB_RECORDER_WIRE_H
@@ -53,9 +52,8 @@ enum tb_wire_msg_kind {
     TB_MSG_HELLO = 1, /* a process attaches; reply: config, process id */
     TB_MSG_RING = 2,  /* a new ring; descriptor: its memfd; thread in @thread, name in text */
     TB_MSG_TAP = 3, /* asks for the torch tap; text: libtorch_cpu path; reply: its path, <= 60 s */
-    TB_MSG_SNAPSHOT =
-        4,          /* a snapshot; descriptor: memfd with struct tb_wire_snapshot, then the bytes */
-    TB_MSG_LOG = 5, /* text: one line for the user and the trace's footer */
+    TB_MSG_SNAPSHOT = 4, /* descriptor: memfd with struct tb_wire_snapshot, then the bytes */
+    TB_MSG_LOG = 5,      /* text: one line for the user and the trace's footer */
 };
 
 /** struct tb_wire_msg - what the job sends */
@@ -73,8 +71,7 @@ struct tb_wire_msg {
 static_assert(sizeof(struct tb_wire_msg) == 4016, "wire: tb_wire_msg");
 
 enum tb_wire_msg_flags {
-    TB_MSGF_STOPPED =
-        1u << 0, /* LOG: this process stopped recording before it had a ring; text: why */
+    TB_MSGF_STOPPED = 1u << 0, /* LOG: recording stopped before there was a ring; text: why */
 };
 
 enum tb_wire_level { TB_LEVEL_OFF = 0, TB_LEVEL_BOUNDARY = 1, TB_LEVEL_OP = 2 };
@@ -134,9 +131,8 @@ static_assert(sizeof(struct tb_wire_bell) == 128, "wire: tb_wire_bell");
 /* ------------------------------------------------------------------ ring */
 
 enum tb_wire_ring_flags {
-    TB_RING_CLOSED = 1u << 0, /* the thread ended or the process left in order; drain and forget */
-    TB_RING_STOPPED =
-        1u << 1, /* the process stopped recording for good: `stop_why`, records lost */
+    TB_RING_CLOSED = 1u << 0,  /* the thread ended or the process left in order; drain and forget */
+    TB_RING_STOPPED = 1u << 1, /* the process stopped for good: `stop_why`, records lost */
 };
 
 /** struct tb_wire_ring - first page of a ring */
@@ -156,8 +152,7 @@ struct tb_wire_ring {
     char stop_why[32];
     /* written by the consumer only */
     alignas(64) uint64_t tail;
-    uint32_t
-        progress; /* futex word: bumped with every store of tail that may free a waiting producer */
+    uint32_t progress; /* futex word: bumped with every store of tail */
     uint32_t reserved1;
     uint8_t pad1[48];
 };
@@ -202,12 +197,11 @@ struct tb_wire_def {
 static_assert(sizeof(struct tb_wire_def) == 32, "wire: tb_wire_def");
 
 enum tb_wire_event_kind {
-    TB_EV_OP = 1,   /* an operator call */
-    TB_EV_STEP = 2, /* end of step `step` */
-    TB_EV_STATE =
-        3, /* fingerprints of named state (parameters, gradients, ...) at the end of a step */
-    TB_EV_COLL = 4, /* a collective */
-    TB_EV_HOST = 5, /* host mark: a file written, data read by the job, user's own */
+    TB_EV_OP = 1,    /* an operator call */
+    TB_EV_STEP = 2,  /* end of step `step` */
+    TB_EV_STATE = 3, /* fingerprints of named state (parameters, ...) at the end of a step */
+    TB_EV_COLL = 4,  /* a collective */
+    TB_EV_HOST = 5,  /* host mark: a file written, data read by the job, user's own */
 };
 
 enum tb_wire_event_flags {
@@ -255,8 +249,7 @@ static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 #define TB_ALLOC_RNG (1ull << 40)
 #define TB_ALLOC_MASK ((1ull << 48) - 1)
 
-/** struct tb_wire_map - bodies over `parts` equal runs of leaves of access `access` of event `seq`
- */
+/** struct tb_wire_map - bodies over `parts` equal runs of leaves of access `access` of `seq` */
 struct tb_wire_map {
     struct tb_wire_rec rec;
     uint64_t seq;
@@ -264,8 +257,7 @@ struct tb_wire_map {
     uint64_t bytes;         /* of the buffer */
 };
 
-/** struct tb_wire_cover - something a tap could not see; followed by `len` bytes
- * "kind\tsubject\tdetail" */
+/** struct tb_wire_cover - what a tap could not see; then `len` bytes "kind\tsubject\tdetail" */
 struct tb_wire_cover {
     struct tb_wire_rec rec;
     uint32_t len;
@@ -275,8 +267,7 @@ struct tb_wire_cover {
 };
 static_assert(sizeof(struct tb_wire_cover) == 32, "wire: tb_wire_cover");
 
-/** struct tb_wire_snapshot - head of a snapshot memfd; the bytes follow at offset 4096, row-major
- */
+/** struct tb_wire_snapshot - head of a snapshot memfd; the bytes follow at 4096, row-major */
 struct tb_wire_snapshot {
     uint32_t magic, version;
     uint64_t nonce, seq; /* event */
@@ -290,12 +281,18 @@ struct tb_wire_snapshot {
  *   line 1: tap, e.g. "torch"
  *   line 2: name, e.g. "aten::addmm" or "aten::add.Tensor"
  *   then one line an access: MODE ' ' DTYPE ' ' DEVICE ' ' SHAPE ' ' STRIDES ' ' ARGUMENT
- * MODE: r read, w write (in place: two lines, r then w), g an RNG state before the call (shape
- * "[]"), h a value that left for the host (fp_kind SCALAR), s state at a step's end, x a tensor
- * that could not be looked into (no fingerprint; a COVER record says why). DTYPE: tb_dtype_name().
- * DEVICE: cpu, cuda:0, ... SHAPE: "[128,384]". STRIDES: "-" if contiguous, else
- * "[384,1]" in elements. ARGUMENT: the schema's name, "name.3" in a list, "out", "out.1", or a
- * state's name (to the end of the line, may hold spaces). A site's hash is XXH3-128 of its text.
+ *
+ *   MODE      r read, w write (in place: two lines, r then w), g an RNG state before the call
+ *             (shape "[]"), h a value that left for the host (fp_kind SCALAR), s state at a step's
+ *             end, x a tensor that could not be looked into (a COVER record says why)
+ *   DTYPE     tb_dtype_name()
+ *   DEVICE    cpu, cuda:0, ...
+ *   SHAPE     "[128,384]"
+ *   STRIDES   "-" if contiguous, else "[384,1]" in elements
+ *   ARGUMENT  the schema's name, "name.3" in a list, "out", "out.1", or a state's name (to the end
+ *             of the line, may hold spaces)
+ *
+ * A site's hash is XXH3-128 of its text.
  */
 
 #endif
