@@ -1,6 +1,6 @@
 """causes.py - five ways to make two runs of the example differ, each of which writes down the truth.
 
-  threads      the sum of one module's squares is taken by OMP_NUM_THREADS threads
+  threads      in one module, OMP_NUM_THREADS threads sum up the gradient of a weight
   dropout      one module's dropout draws from a generator that nobody seeded
   order        the parameters pass through a set of names: their order hangs on PYTHONHASHSEED
   flip-inside  one bit of one activation is flipped while the operator that writes it still runs
@@ -65,9 +65,6 @@ class Cause:
     def parameters(self, model):
         return list(model.parameters())
 
-    def penalty(self):
-        return None
-
     def write(self, path, name, seed):
         truth = {"cause": name, "seed": seed, "operator": self.operator, "module": self.module}
         truth.update(self.truth)
@@ -78,39 +75,34 @@ class Cause:
             numpy.savez(os.path.splitext(path)[0] + ".npz", **self.seen)
 
 
-class Penalty(nn.Module):
-    """Penalty - passes its input on; keeps the sum of squares, taken by @threads threads"""
+class ThreadedNorm(nn.LayerNorm):
+    """ThreadedNorm - takes @cause.threads threads backward: the gradient of the weight is a sum over all rows,
+    made of one partial sum a thread"""
 
-    def __init__(self, cause, threads):
-        super().__init__()
+    def __init__(self, cause, width):
+        super().__init__(width)
         self.cause = [cause]
-        self.threads = threads
+        self.weight.register_hook(cause.saw)
 
     def forward(self, x):
-        square = x.square()
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
-        total = square.sum()
-        torch.set_num_threads(before)
-        self.cause[0].saw(total)
-        return x
+        x.register_hook(lambda grad: torch.set_num_threads(1))
+        y = super().forward(x)
+        y.register_hook(lambda grad: torch.set_num_threads(self.cause[0].threads))
+        return y
 
 
 class Threads(Cause):
-    operator = "aten::sum"
+    operator = "aten::native_layer_norm_backward"
 
     def plant(self, model):
         torch.set_num_threads(1)
+        self.threads = int(os.environ.get("OMP_NUM_THREADS", "2"))
         which = self.shared.randrange(len(model.h))
         self.module = f"h.{which}.extra"
-        model.h[which].extra = Penalty(self, int(os.environ.get("OMP_NUM_THREADS", "2")))
+        model.h[which].extra = ThreadedNorm(self, model.ln_f.weight.numel())
 
-    def saw(self, total):
-        self.seen[f"step{self.step}"] = words(total)
-        self.total = total
-
-    def penalty(self):
-        return self.total.sqrt() * 1e-3
+    def saw(self, gradient):
+        self.seen[f"step{self.step}"] = words(gradient)
 
 
 class UnseededDropout(nn.Module):

@@ -71,9 +71,6 @@ def train(model, parameters, args, text, vocabulary, cause):
         inputs, targets = next(data)
         logits = model(inputs)
         loss = F.cross_entropy(logits.view(-1, len(vocabulary)), targets.view(-1))
-        penalty = cause.penalty()
-        if penalty is not None:
-            loss = loss + penalty
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
