@@ -16,6 +16,9 @@
 #include <pthread.h>
 #include <string.h>
 
+/* Weak: absent in other C libraries, whose programs must run all the same. */
+extern __typeof__(dlvsym) dlvsym __attribute__((weak));
+
 typedef void *(*dlsym_fn)(void *handle, const char *name);
 typedef int (*start_fn)(int (*main)(int, char **, char **), int argc, char **argv,
                         void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
@@ -39,8 +42,12 @@ static dlsym_fn find_real(void)
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.27"};
     dlsym_fn real = __atomic_load_n(&hook.next, __ATOMIC_ACQUIRE);
 
-    for (size_t i = 0; !real && i < TB_ARRAY_LEN(versions); i++)
+    for (size_t i = 0; !real && dlvsym && i < TB_ARRAY_LEN(versions); i++)
         *(void **)&real = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    if (!real) {
+        *(void **)&real = tb_rt_symbol_by_hand("dlsym");
+        __atomic_store_n(&hook.next, real, __ATOMIC_RELEASE);
+    }
     if (real && !hook.next) { /* another preloaded library may have one of its own: it comes next */
         dlsym_fn next;
         *(void **)&next = real(RTLD_NEXT, "dlsym");
@@ -224,6 +231,8 @@ EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char 
     start_fn real = NULL;
 
     *(void **)&real = tb_rt_real_dlsym(RTLD_NEXT, "__libc_start_main");
+    if (!real)
+        *(void **)&real = tb_rt_symbol_by_hand("__libc_start_main");
     hook.started = true;
     notice(NULL, true);
     return real(main, argc, argv, init, fini, rtld_fini, stack);

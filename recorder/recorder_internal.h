@@ -169,6 +169,9 @@ void tb_rt_stop(const char *why);
 void tb_rt_glue(const char *tap);
 /** tb_rt_real_dlsym - the next dlsym after ours */
 void *tb_rt_real_dlsym(void *handle, const char *name);
+/** tb_rt_symbol_by_hand - from the first other object that has it and a DT_HASH; NULL (symbols.c)
+ */
+void *tb_rt_symbol_by_hand(const char *name);
 
 /* ---------------------------------------------------------------- thread.c */
 
