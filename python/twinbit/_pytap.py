@@ -128,6 +128,16 @@ class _Op:
         self.rng = _torch.Tag.nondeterministic_seeded in func.tags or (generator and self.cls == _WRITER)
 
 
+def _make_op(func):
+    try:
+        return _Op(func)
+    except Exception as e:
+        op = object.__new__(_Op)
+        op.cls, op.name = _IGNORE, str(func)
+        _failure(op, e)
+        return op
+
+
 def _intern(text):
     return _lib.twinbit_intern(text.encode(errors="replace"))
 
@@ -319,7 +329,8 @@ def _cover(severity, kind, subject, detail):
 
 def _address(t):
     """Address of the first element. Asking the tensor itself would copy a storage that is shared until written."""
-    return _torch._C._data_address(t)
+    const = getattr(_torch._C, "_data_address", None)
+    return const(t) if const is not None else t.data_ptr()
 
 
 def _place():
@@ -331,7 +342,8 @@ def _place():
     found = _nodes.get(name)
     if found is None:
         found = _nodes[name] = _intern(name)
-    return id(node), found, node._sequence_nr()
+    seq = node._sequence_nr()
+    return id(node), found, seq if seq < 1 << 62 else -1  # a leaf's node has the greatest number there is
 
 
 def _begin(op, kind, words, text):
@@ -443,49 +455,84 @@ def _mark(op, value, lifted):
     _lib.twinbit_op_empty(call.words.buffer_info()[0], len(call.words), lifted)
 
 
-def _record(op, func, args, kwargs):
+def _failure(op, e):
+    """Our failure is never the job's: say that a call was not recorded as it should have been."""
+    _cover(1, "fallback", op.name, "not described: " + repr(e)[:200])
+
+
+def _before(op, args, kwargs):
+    """Everything that is done before a writer runs: its reads, what it will write, its text; None: not recorded."""
     with _torch._C.DisableTorchFunction():
         call, written = _describe(op, args, kwargs)
         text = " ".join(call.text)
         if _pending:
             _settle(call.storages | {t.untyped_storage()._cdata for t, _ in written}, op.name)
-        kind = _EV_COLL if op.cls == _COLLECTIVE else _EV_OP
-        begun = _begin(op, kind, call.words, text)
-    if not begun:
+        begun = _begin(op, _EV_COLL if op.cls == _COLLECTIVE else _EV_OP, call.words, text)
+    return (call, written, text) if begun else None
+
+
+def _after(op, before, result):
+    call, written, text = before
+    with _torch._C.DisableTorchFunction():
+        if op.cls == _COLLECTIVE:
+            end = _Call(op)
+            pending = _Pending(op, text, written, result)
+            if written:
+                _pending.append(pending)
+        else:
+            end = _results(op, written, result, call.storages)
+    flags = (_SILENT if call.silent or end.silent else 0) | (_PARTIAL if call.partial or end.partial else 0)
+    return end.words, flags
+
+
+def _record(op, func, args, kwargs):
+    before = None
+    try:
+        before = _before(op, args, kwargs)
+    except Exception as e:
+        _failure(op, e)
+    if before is None:
         return func(*args, **kwargs)
     try:
         result = func(*args, **kwargs)
     except BaseException:
-        _lib.twinbit_op_end(None, 0, _FAILED | (_SILENT if call.silent else 0))
+        _lib.twinbit_op_end(None, 0, _FAILED | (_SILENT if before[0].silent else 0))
         raise
-    with _torch._C.DisableTorchFunction():
-        if op.cls == _COLLECTIVE:
-            end = _Call(op)
-            _pending.append(_Pending(op, text, written, result))
-        else:
-            end = _results(op, written, result, call.storages)
-        flags = (_SILENT if call.silent or end.silent else 0) | (_PARTIAL if call.partial or end.partial else 0)
-        _lib.twinbit_op_end(end.words.buffer_info()[0], len(end.words), flags)
+    words, flags = before[0].words[:0], _PARTIAL
+    try:
+        words, flags = _after(op, before, result)
+    except Exception as e:
+        _failure(op, e)
+    _lib.twinbit_op_end(words.buffer_info()[0], len(words), flags)
     return result
+
+
+def _note_view(op, args):
+    global _last_seq
+    if _next_seq() != _last_seq:  # the view's own node belongs to the module that runs now
+        _last_seq = _next_seq()
+        _lib.twinbit_op_seq(_last_seq)
+    if op.lift:
+        _mark(op, args[0], 1)
 
 
 def _dispatch(func, args, kwargs):
     op = _ops.get(func)
     if op is None:
-        op = _ops[func] = _Op(func)
+        op = _ops[func] = _make_op(func)
     if op.cls == _IGNORE or not _lib.twinbit_op_wants():
         return func(*args, **kwargs)
     if op.cls in (_WRITER, _COLLECTIVE):
         return _record(op, func, args, kwargs)
-    global _last_seq
-    if _next_seq() != _last_seq:  # the view's own node belongs to the module that runs now
-        _last_seq = _next_seq()
-        _lib.twinbit_op_seq(_last_seq)
-    if op.cls == _VIEW and op.lift:
-        _mark(op, args[0], 1)
     result = func(*args, **kwargs)
-    if op.cls == _EMPTY:
-        _mark(op, result, 0)
+    try:
+        with _torch._C.DisableTorchFunction():
+            if op.cls == _EMPTY:
+                _mark(op, result, 0)
+            else:
+                _note_view(op, args)
+    except Exception as e:
+        _failure(op, e)
     return result
 
 
