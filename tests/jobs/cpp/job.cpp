@@ -1,4 +1,5 @@
-// A libtorch program without Python: trains a small network with Adam and dropout, writes its weights.
+// A libtorch program without Python: trains a small network with Adam and dropout, writes its
+// weights.
 //   job OUT
 #include <torch/torch.h>
 
