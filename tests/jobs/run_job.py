@@ -269,7 +269,7 @@ def check_uncovered(job, name):
 
 def check_diff(a, b, expected):
     p = subprocess.run([TWINBIT, "diff", a, b], capture_output=True, text=True)
-    if p.returncode == expected and (expected or "identical" in p.stdout):
+    if p.returncode == expected and (expected or "\nIDENTICAL " in p.stdout):
         return []
     text = (p.stdout + p.stderr).strip().splitlines()
     return [f"diff {a} {b}: status {p.returncode}, expected {expected}"] + ["  " + l for l in text[:40]]
