@@ -1,9 +1,10 @@
 /*
  * diff - two traces of the same job: where they part first, why, and what follows from it.
  *
- * Start at tb_diff_run(), then tb_diff_text() or tb_diff_json(). A run is one trace or a folder of them.
- * docs/diff.md explains the method and the words of the report; docs/diff-report.schema.json the JSON.
- * The elements of two buffers and event names can be had alone: tb_elements_compare(), tb_event_name_*().
+ * Start at tb_diff_run(), then tb_diff_text() or tb_diff_json(). A run is one trace or a folder of
+ * them. docs/diff.md explains the method and the words of the report; docs/diff-report.schema.json
+ * the JSON. The elements of two buffers and event names can be had alone: tb_elements_compare(),
+ * tb_event_name_*().
  */
 #ifndef TB_DIFF_DIFF_H
 #define TB_DIFF_DIFF_H
@@ -20,16 +21,18 @@
 /* ---------------------------------------------------------------- event names */
 
 /**
- * struct tb_event_name - "rank/process/role/step/phase:module-path/operator#k", as docs/diff.md has it
- * The parts before the step may be missing, the last first: an empty string or rank -1 matches all.
+ * struct tb_event_name - "rank/process/role/step/phase:module-path/operator#k", as docs/diff.md has
+ * it The parts before the step may be missing, the last first: an empty string or rank -1 matches
+ * all.
  */
 struct tb_event_name {
     int32_t rank; /* -1: not said */
     char process[96], role[64];
     uint64_t step;
-    char module[512]; /* "backward:transformer.h.1.attn"; "forward:" is the forward pass, no module */
+    char module[512]; /* "backward:transformer.h.1.attn"; "forward:" is the forward pass, no module
+                       */
     char op[192];     /* "aten::addmm" */
-    uint64_t k;       /* the k-th such event of its thread since the step began, in order of ending */
+    uint64_t k; /* the k-th such event of its thread since the step began, in order of ending */
 };
 
 #define TB_EVENT_NAME_TEXT 1024
@@ -39,48 +42,53 @@ enum tb_status tb_event_name_parse(const char *text, struct tb_event_name *out,
                                    struct tb_error *err) TB_MUST_CHECK;
 /** tb_event_name_format - the whole name; what is not said is left out. Returns @out */
 const char *tb_event_name_format(const struct tb_event_name *n, char *out, size_t size);
-/** tb_event_name_short - "step/phase:module-path/operator#k": what `twinbit run --snapshot` takes */
+/** tb_event_name_short - "step/phase:module-path/operator#k": what `twinbit run --snapshot` takes
+ */
 const char *tb_event_name_short(const struct tb_event_name *n, char *out, size_t size);
 /** tb_event_name_match - does @name (all parts known) fit @pattern? */
 bool tb_event_name_match(const struct tb_event_name *pattern, const struct tb_event_name *name);
 /** tb_event_name_module - module part of a name from a range's text "phase\tmodule-path\tuser" */
 void tb_event_name_module(const char *range, char *out, size_t size);
-/** tb_process_label - process part of a name: script, -w<worker>, -r<restart>; no '/' or space in it */
+/** tb_process_label - process part of a name: script, -w<worker>, -r<restart>; no '/' or space in
+ * it */
 void tb_process_label(const struct tb_trace_process *p, char *out, size_t size);
 /**
  * tb_event_name_of - name of event @id of thread @thread
- * Reads the thread's events since the step began. Returns: TB_ERR_NOTFOUND, or what the reader says.
+ * Reads the thread's events since the step began. Returns: TB_ERR_NOTFOUND, or what the reader
+ * says.
  */
 enum tb_status tb_event_name_of(struct tb_trace *t, uint32_t thread, uint64_t id,
                                 struct tb_event_name *out, struct tb_error *err) TB_MUST_CHECK;
 
 /* ---------------------------------------------------------------- elements */
 
-#define TB_ULP_BINS 66 /* 0: equal values of other bits (+0/-0); i: distance 2^(i-1)..2^i-1; 65: NaN */
+#define TB_ULP_BINS                                                                                \
+    66 /* 0: equal values of other bits (+0/-0); i: distance 2^(i-1)..2^i-1; 65: NaN */
 
 /** struct tb_elements - two buffers of one type, element by element */
 struct tb_elements {
     enum tb_dtype dtype;
-    uint64_t count;   /* elements compared */
-    uint64_t differ;  /* of other bits */
+    uint64_t count;                  /* elements compared */
+    uint64_t differ;                 /* of other bits */
     uint64_t nan_a, nan_b, nan_bits; /* NaN in A, in B; both NaN with other payloads */
-    uint64_t first;   /* flat row-major index of the first that differs */
+    uint64_t first;                  /* flat row-major index of the first that differs */
     int ndim;
-    int64_t index[TB_FP_MAX_DIMS]; /* the same by dimensions */
+    int64_t index[TB_FP_MAX_DIMS];  /* the same by dimensions */
     uint8_t a[16], b[16], mask[16]; /* the first one's bytes as in memory, and their XOR */
-    unsigned size;    /* bytes an element */
-    unsigned bits;    /* bits that differ in the first one */
-    uint64_t bits_all; /* bits that differ in all */
-    bool ulp_known;   /* floating types and integers (then the difference itself) */
-    uint64_t ulp;     /* of the first; UINT64_MAX if a NaN is involved */
-    uint64_t ulp_max; /* of all without NaN */
+    unsigned size;                  /* bytes an element */
+    unsigned bits;                  /* bits that differ in the first one */
+    uint64_t bits_all;              /* bits that differ in all */
+    bool ulp_known;                 /* floating types and integers (then the difference itself) */
+    uint64_t ulp;                   /* of the first; UINT64_MAX if a NaN is involved */
+    uint64_t ulp_max;               /* of all without NaN */
     uint64_t histogram[TB_ULP_BINS];
-    double max_abs;   /* largest |a-b| of finite elements */
+    double max_abs; /* largest |a-b| of finite elements */
 };
 
 /**
  * tb_elements_compare - compare @n bytes of @dt
- * @sizes: shape, row-major; NULL: flat. Returns: TB_ERR_ARG for an unknown type or a size that is not whole.
+ * @sizes: shape, row-major; NULL: flat. Returns: TB_ERR_ARG for an unknown type or a size that is
+ * not whole.
  */
 enum tb_status tb_elements_compare(enum tb_dtype dt, const int64_t *sizes, int ndim, const void *a,
                                    const void *b, uint64_t n, struct tb_elements *out,
@@ -99,20 +107,21 @@ enum tb_diff_cause {
     TB_CAUSE_INPUT_DATA,
     TB_CAUSE_HOST_VALUE,
     TB_CAUSE_RNG,
-    TB_CAUSE_CONTROL_FLOW,   /* other operators ran */
-    TB_CAUSE_ORDER,          /* the same tensors in another order */
+    TB_CAUSE_CONTROL_FLOW, /* other operators ran */
+    TB_CAUSE_ORDER,        /* the same tensors in another order */
     TB_CAUSE_ALGORITHM,
     TB_CAUSE_ACCUMULATION,
     TB_CAUSE_UNINITIALISED,
     TB_CAUSE_STREAM_RACE,
     TB_CAUSE_COLLECTIVE,
     TB_CAUSE_ENVIRONMENT,
-    TB_CAUSE_UNSEEN_WRITER,  /* memory changed after its last recorded writer */
-    TB_CAUSE_HARDWARE,       /* a suspect, never a verdict */
-    TB_CAUSE_STATE,          /* state at a step's end differs; what was within the step is not recorded */
+    TB_CAUSE_UNSEEN_WRITER, /* memory changed after its last recorded writer */
+    TB_CAUSE_HARDWARE,      /* a suspect, never a verdict */
+    TB_CAUSE_STATE, /* state at a step's end differs; what was within the step is not recorded */
     TB_CAUSE_COUNT
 };
-/** tb_diff_cause_text - "accumulation order"; tb_diff_cause_id - "accumulation_order", as in JSON; static */
+/** tb_diff_cause_text - "accumulation order"; tb_diff_cause_id - "accumulation_order", as in JSON;
+ * static */
 const char *tb_diff_cause_text(enum tb_diff_cause cause);
 const char *tb_diff_cause_id(enum tb_diff_cause cause);
 
@@ -144,23 +153,23 @@ struct tb_diff_tensor {
 /** struct tb_diff_root - one independent divergence */
 struct tb_diff_root {
     enum tb_diff_cause cause;
-    struct tb_diff_place a, b;       /* the event; one side may be unknown (it ran in one run only) */
+    struct tb_diff_place a, b; /* the event; one side may be unknown (it ran in one run only) */
     struct tb_diff_place writer_a, writer_b; /* UNSEEN_WRITER: who wrote the bytes last */
-    struct tb_diff_tensor tensor;    /* the first that differs */
-    uint32_t differ, of;             /* how many of its outputs differ */
+    struct tb_diff_tensor tensor;            /* the first that differs */
+    uint32_t differ, of;                     /* how many of its outputs differ */
     uint64_t step;
     int32_t rank;
-    uint32_t epoch;                  /* collectives of its process before it */
-    uint64_t count;                  /* times it was seen, grouped by cause and place */
-    uint64_t infected;               /* events that follow from it */
-    uint64_t only_a, only_b;         /* CONTROL_FLOW: operators that ran in one run only */
+    uint32_t epoch;          /* collectives of its process before it */
+    uint64_t count;          /* times it was seen, grouped by cause and place */
+    uint64_t infected;       /* events that follow from it */
+    uint64_t only_a, only_b; /* CONTROL_FLOW: operators that ran in one run only */
     bool elements_known;
     struct tb_elements elements;
-    char stack[512];                 /* source lines, if recorded */
-    char summary[256];               /* one line */
+    char stack[512];   /* source lines, if recorded */
+    char summary[256]; /* one line */
     char evidence[TB_DIFF_EVIDENCE][256];
     unsigned evidence_count;
-    char next[1024];                 /* command to run next */
+    char next[1024]; /* command to run next */
 };
 
 /** struct tb_diff_host - a number that left for the host and differs */
@@ -192,14 +201,20 @@ struct tb_diff_report {
     enum tb_diff_verdict verdict;
     char reason[256]; /* one line: why this verdict */
     struct tb_diff_run_info run[2];
-    struct tb_diff_line *environment; size_t environment_count;
-    struct tb_diff_line *notes; size_t note_count;       /* unmatched processes, overlap, reordered ... */
-    struct tb_diff_line *coverage; size_t coverage_count; /* what was not seen, or seen in one run only */
-    struct tb_diff_line *cost; size_t cost_count;
-    struct tb_diff_root *roots; size_t root_count; /* ranked */
-    uint64_t roots_more;                           /* further ones that were only counted */
+    struct tb_diff_line *environment;
+    size_t environment_count;
+    struct tb_diff_line *notes;
+    size_t note_count; /* unmatched processes, overlap, reordered ... */
+    struct tb_diff_line *coverage;
+    size_t coverage_count; /* what was not seen, or seen in one run only */
+    struct tb_diff_line *cost;
+    size_t cost_count;
+    struct tb_diff_root *roots;
+    size_t root_count;   /* ranked */
+    uint64_t roots_more; /* further ones that were only counted */
     struct tb_diff_host host;
-    uint64_t first_step, last_step; bool steps_known; /* compared */
+    uint64_t first_step, last_step;
+    bool steps_known; /* compared */
     uint64_t skipped; /* events in segments of equal digest, not read */
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only;
     uint64_t setup;           /* events outside what both runs have recorded: not compared */
@@ -214,14 +229,16 @@ struct tb_diff_options {
 
 /**
  * tb_diff_run - compare run @a with run @b, each a trace or a folder of traces
- * Returns: TB_OK and a report that the caller frees with tb_diff_free(); TB_ERR_CORRUPT and others from
- * the reader; TB_ERR_ARG for runs of unlike jobs. Threads: any. Memory: flat.
+ * Returns: TB_OK and a report that the caller frees with tb_diff_free(); TB_ERR_CORRUPT and others
+ * from the reader; TB_ERR_ARG for runs of unlike jobs. Threads: any. Memory: flat.
  */
 enum tb_status tb_diff_run(struct tb_diff_report **out, const char *a, const char *b,
-                           const struct tb_diff_options *options, struct tb_error *err) TB_MUST_CHECK;
+                           const struct tb_diff_options *options,
+                           struct tb_error *err) TB_MUST_CHECK;
 void tb_diff_free(struct tb_diff_report *r);
 
-/** tb_diff_text - the report on one screen; tb_diff_json - as docs/diff-report.schema.json has it */
+/** tb_diff_text - the report on one screen; tb_diff_json - as docs/diff-report.schema.json has it
+ */
 void tb_diff_text(const struct tb_diff_report *r, FILE *out, bool colour);
 void tb_diff_json(const struct tb_diff_report *r, FILE *out);
 

@@ -2,9 +2,9 @@
  * diff_internal.h - how the parts of diff/ see each other; private to diff/ and its tests.
  *
  * The way of an event: stream.c takes it from a trace, resolves what it reads with the run's own
- * struct rangemap and makes a struct ev of it; align.c finds its mate in the other run; blame.c compares
- * the two and keeps what differs as roots; process.c drives that for a pair of processes, window by
- * window; diff.c does it for all processes and makes the report.
+ * struct rangemap and makes a struct ev of it; align.c finds its mate in the other run; blame.c
+ * compares the two and keeps what differs as roots; process.c drives that for a pair of processes,
+ * window by window; diff.c does it for all processes and makes the report.
  */
 #ifndef TB_DIFF_INTERNAL_H
 #define TB_DIFF_INTERNAL_H
@@ -41,12 +41,13 @@ uint64_t hash_text(const char *s, size_t n);
 
 /* ---------------------------------------------------------------- rangemap.c */
 
-/* Bytes [lo, hi) of an allocation and what lies there: token of the content, from byte `start` on. */
+/* Bytes [lo, hi) of an allocation and what lies there: token of the content, from byte `start` on.
+ */
 struct range {
     int64_t lo, hi;
-    int64_t start;    /* where the access that made the token begins; lo - start is the place in it */
-    int64_t whole;    /* where it ends */
-    uint64_t token;   /* equal in both runs if the bytes were made equal; 0: unknown */
+    int64_t start;  /* where the access that made the token begins; lo - start is the place in it */
+    int64_t whole;  /* where it ends */
+    uint64_t token; /* equal in both runs if the bytes were made equal; 0: unknown */
     uint64_t lineage; /* event that last wrote or verified the bytes, 0: none */
     uint64_t writer;  /* event that last wrote them, 0: no recorded one */
     uint64_t seq;     /* of the lineage event */
@@ -69,7 +70,8 @@ bool rangemap_forgot(const struct rangemap *m);
  */
 enum tb_status rangemap_resolve(struct rangemap *m, uint64_t alloc, int64_t lo, int64_t hi,
                                 uint64_t open, struct range_vec *out) TB_MUST_CHECK;
-/** rangemap_write - [r->lo, r->hi) of @alloc is now @r; !@dense: only some of the bytes were written */
+/** rangemap_write - [r->lo, r->hi) of @alloc is now @r; !@dense: only some of the bytes were
+ * written */
 enum tb_status rangemap_write(struct rangemap *m, uint64_t alloc, const struct range *r,
                               bool dense) TB_MUST_CHECK;
 
@@ -127,7 +129,8 @@ enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *e
 /* ---------------------------------------------------------------- align.c */
 
 enum align_flags {
-    ALIGN_FREE_LEAD = 1 << 0, /* B (or A) begins with events that the other cannot have: pair from behind */
+    ALIGN_FREE_LEAD =
+        1 << 0, /* B (or A) begins with events that the other cannot have: pair from behind */
 };
 /** align - set the mates of two sequences of one thread, in order; mates are NULL before */
 enum tb_status align(struct ev **a, size_t n, struct ev **b, size_t m,
@@ -180,7 +183,8 @@ struct blame_result {
 struct blame;
 struct blame *blame_new(void);
 void blame_free(struct blame *b);
-/** blame_lineage - remember who is whose mate; for all events of a window before they are compared */
+/** blame_lineage - remember who is whose mate; for all events of a window before they are compared
+ */
 enum tb_status blame_lineage(struct blame *b, const struct ev *e, int side) TB_MUST_CHECK;
 /** blame_pair - compare an event with its mate; in A's order */
 enum tb_status blame_pair(struct blame *b, const struct ev *x) TB_MUST_CHECK;
@@ -198,8 +202,8 @@ struct run_process {
     uint32_t file; /* index of its trace */
     const struct tb_trace_process *p;
     char label[96];
-    int32_t mate;  /* index in the other run, -1: none */
-    bool loosely;  /* matched without equal identity */
+    int32_t mate; /* index in the other run, -1: none */
+    bool loosely; /* matched without equal identity */
 };
 struct run {
     char path[1024];
@@ -220,13 +224,13 @@ struct thread_pair {
     uint32_t a, b; /* thread ids; 0: no such thread in that run */
 };
 struct span_options {
-    uint64_t overlap;    /* first step compared; events before it are only looked at */
-    uint64_t last;       /* last step compared */
-    bool lead;           /* a run begins inside the first step: what comes before the first mate is setup */
-    bool tail;           /* a run ends inside the last step: what comes after the last mate is not compared */
-    size_t window;       /* events of a run held at once, about; 0: 65536 */
-    /* jump - may the streams go on elsewhere? Asked before step @step while no root is known; true if it has
-     * given them other sources */
+    uint64_t overlap; /* first step compared; events before it are only looked at */
+    uint64_t last;    /* last step compared */
+    bool lead; /* a run begins inside the first step: what comes before the first mate is setup */
+    bool tail; /* a run ends inside the last step: what comes after the last mate is not compared */
+    size_t window; /* events of a run held at once, about; 0: 65536 */
+    /* jump - may the streams go on elsewhere? Asked before step @step while no root is known; true
+     * if it has given them other sources */
     bool (*jump)(void *arg, uint64_t step);
     void *jump_arg;
 };
@@ -243,13 +247,14 @@ enum tb_status compare_streams(struct blame *blame, struct stream *a, struct str
 struct report_builder {
     struct tb_diff_report *rep;
     struct run *a, *b;
-    bool incomplete;      /* lost, cut or not covered in one run only: no "identical" */
+    bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
 };
 enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
                         ...) TB_PRINTF(4, 5);
 enum tb_status compare_environment(struct report_builder *rb) TB_MUST_CHECK;
-/** env_differs - is there a difference in a key that starts with or contains @word? @line: the line */
+/** env_differs - is there a difference in a key that starts with or contains @word? @line: the line
+ */
 const char *env_differs(const struct tb_diff_report *rep, const char *word);
 enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
 void note_incomplete(struct report_builder *rb, const char *fmt, ...) TB_PRINTF(2, 3);
