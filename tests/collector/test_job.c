@@ -200,7 +200,9 @@ static void test_job__stop_and_continue_are_followed(void **state)
     struct outcome o;
 
     (void)state;
+    setenv("TB_TEST_OWN_GROUP", "1", 1);
     pid_t driver = start_under("", "ops 50 write ready x waitfile go ops 50");
+    unsetenv("TB_TEST_OWN_GROUP");
     wait_for_file("ready");
     pid_t job = child_of(driver);
     for (int i = 0; i < 3; i++) {
@@ -308,8 +310,9 @@ static void test_job__its_own_preload_and_environment_stay(void **state)
 
     (void)state;
     setenv("LD_PRELOAD", shim_path(), 1);
-    run_argv(&o,
-             (const char *const[]){"sh", "-c", "echo $LD_PRELOAD; env | grep -c TWINBIT", NULL});
+    run_argv(&o, (const char *const[]){"sh", "-c",
+                                       "echo $LD_PRELOAD; env | grep -cE '^TWINBIT_(SOCKET|TAP)='",
+                                       NULL});
     snprintf(wanted, sizeof(wanted), "%s:%s\n2\n", preload_path(), shim_path()); /* SOCKET, TAP */
     assert_string_equal(o.out, wanted);
 }
