@@ -148,7 +148,7 @@ static const struct tb_site *site_of(struct sites *s, const struct op *o)
                    (uint64_t)o->rng << 17 | (uint64_t)o->write.slots << 24 |
                    (uint64_t)o->kind << 56;
 
-    for (unsigned i = 0; i < o->reads; i++)
+    for (unsigned i = 0; i < o->reads && i < TB_ARRAY_LEN(o->read); i++)
         key |= (uint64_t)o->read[i].slots << (32 + 8 * i);
     for (size_t i = 0; i < s->n; i++)
         if (s->key[i] == key)
