@@ -347,8 +347,8 @@ static enum tb_status note_early_end(struct job *j)
 {
     const struct tb_diff_report *rep = j->rb->rep;
 
-    if (!j->o.tail || j->o.lead || !rep->run[0].complete || !rep->run[1].complete ||
-        strcmp(rep->run[0].command, rep->run[1].command) != 0)
+    if (!j->o.tail || j->o.lead || j->rb->incomplete || !rep->run[0].complete ||
+        !rep->run[1].complete || strcmp(rep->run[0].command, rep->run[1].command) != 0)
         return TB_OK;
     struct root *r = blame_add_root(j->blame, TB_CAUSE_CONTROL_FLOW, 0x656E64);
     if (!r)
@@ -547,6 +547,14 @@ static enum tb_status compare_spans(struct job *j)
     return st == TB_OK ? stream_all(j, before > 0) : st;
 }
 
+static bool has_events(const struct job *j, int side)
+{
+    for (size_t i = 0; i < j->tracks; i++)
+        if (j->track[i].n[side])
+            return true;
+    return false;
+}
+
 static void job_release(struct job *j)
 {
     for (size_t i = 0; i < j->tracks; i++) {
@@ -572,9 +580,12 @@ enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blam
     enum tb_status st = match_threads(&j);
     if (st == TB_OK)
         st = make_readers(&j);
-    if (st == TB_OK)
-        st = choose_span(&j);
-    if (st == TB_OK && j.o.overlap <= j.o.last)
+    for (int side = 0; side < 2; side++)
+        if (!has_events(&j, side) && has_events(&j, !side))
+            note_incomplete(rb, "nothing of process '%.100s' was recorded in run %c", a->label,
+                            side ? 'B' : 'A');
+    if (st == TB_OK && has_events(&j, 0) && has_events(&j, 1) && (st = choose_span(&j)) == TB_OK &&
+        j.o.overlap <= j.o.last)
         st = compare_spans(&j);
     if (st == TB_OK)
         st = note_early_end(&j);
