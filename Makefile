@@ -7,7 +7,7 @@
 #   make build       only the program (C alone, no python)
 #
 # TWINBIT_PYTHON=/path/to/python uses that python; TWINBIT_PYTHON=none does without one.
-.PHONY: all build demo test test-slow bench packages python clean
+.PHONY: all build demo test test-slow bench packages python tap clean
 
 SHELL := /bin/bash
 BUILD := build/dev
@@ -26,16 +26,20 @@ build: packages
 # .venv stands or TWINBIT_PYTHON is checked before $(PYTHON) is asked for
 PYTHON = TWINBIT_PYTHON="$$(scripts/python.sh)"
 
-demo: build python
+# The tap is compiled against that torch now: a job would wait for it.
+tap: build python
+	@$(PYTHON) && export TWINBIT_PYTHON && scripts/tap.sh $(BUILD)
+
+demo: tap
 	@$(PYTHON) && export TWINBIT_PYTHON && examples/gpt_char/demo.sh
 
-test: build python
+test: tap
 	@$(PYTHON) && export TWINBIT_PYTHON && scripts/test.sh $(BUILD) -LE 'slow|gpu'
 
-test-slow: build python
+test-slow: tap
 	@$(PYTHON) && export TWINBIT_PYTHON && scripts/test.sh $(BUILD) -L slow -LE gpu
 
-bench: build python
+bench: tap
 	@$(PYTHON) && export TWINBIT_PYTHON && \
 	    for name in $$(bench/run --list | cut -d' ' -f1); do bench/run $$name || exit; done
 
