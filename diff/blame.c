@@ -717,12 +717,28 @@ static uint32_t inner_root(struct blame *b, const struct ev *x, const struct ev 
     return 0;
 }
 
+/* The other algorithm gave equal results before: here is where it matters */
+static void first_effect(struct root *r, const struct ev *x, const struct ev *y)
+{
+    struct outputs o = compare_outputs(x, y);
+
+    if (!o.differ || x->site != r->site_a)
+        return;
+    fill_root(r, x, y);
+    r->r.differ = o.differ;
+    r->r.of = o.of;
+    fill_tensor(&r->r.tensor, x, y, o.first);
+}
+
 /* Other operators ran inside the same one: it chose another algorithm */
 static void other_algorithm(struct blame *b, uint32_t n, const struct ev *x, const struct ev *y)
 {
-    if (!n || n > ROOTS || b->res.roots[n - 1].r.cause != TB_CAUSE_CONTROL_FLOW)
+    struct root *r = n && n <= ROOTS ? &b->res.roots[n - 1] : NULL;
+
+    if (r && r->r.cause == TB_CAUSE_ALGORITHM && r->r.differ == 0)
+        first_effect(r, x, y);
+    if (!r || r->r.cause != TB_CAUSE_CONTROL_FLOW)
         return;
-    struct root *r = &b->res.roots[n - 1];
     if (!is_inside(&r->r.a, x) && !is_inside(&r->r.b, y))
         return;
     const struct tb_site *inner = r->site_a ? r->site_a : r->site_b;

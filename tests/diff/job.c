@@ -245,10 +245,10 @@ static void sum(struct maker *m)
     struct call c = begin(m, 0, "forward\tmodel\t", "aten::sum");
 
     reads(m, &c, Z, false, "self");
-    if (now(m, JOB_INSIDE))
+    if (now(m, JOB_INSIDE) || m->j->fault == JOB_INSIDE_ALWAYS)
         simple(m, 0, "forward\tmodel\t", "aten::view_copy", Z, JUNK);
     writes(m, &c, SUM, false);
-    if (now(m, JOB_INSIDE))
+    if (now(m, JOB_INSIDE) || now(m, JOB_INSIDE_ALWAYS))
         rewrite(m, &c, SUM, 3);
     (void)end(m, &c, TB_EV_OP);
 }

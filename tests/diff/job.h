@@ -14,17 +14,18 @@
 
 enum job_fault {
     JOB_NONE,
-    JOB_OUTPUT,    /* the second addmm of the step writes something else */
-    JOB_UNSEEN,    /* what the first addmm wrote changes before it is read */
-    JOB_BATCH,     /* the batch, made by the host */
-    JOB_ARGS,      /* the scale that is given to mul */
-    JOB_RNG,       /* the generator's state before dropout */
-    JOB_EXTRA,     /* one more operator, the result is used */
-    JOB_EXTRA_OFF, /* one more operator, nobody uses its result */
-    JOB_MISSING,   /* no gelu */
-    JOB_ORDER,     /* the two addends of stack change places */
-    JOB_INSIDE,    /* the sum runs other operators inside, with another result */
-    JOB_REDUCE,    /* the collective gives something else */
+    JOB_OUTPUT,        /* the second addmm of the step writes something else */
+    JOB_UNSEEN,        /* what the first addmm wrote changes before it is read */
+    JOB_BATCH,         /* the batch, made by the host */
+    JOB_ARGS,          /* the scale that is given to mul */
+    JOB_RNG,           /* the generator's state before dropout */
+    JOB_EXTRA,         /* one more operator, the result is used */
+    JOB_EXTRA_OFF,     /* one more operator, nobody uses its result */
+    JOB_MISSING,       /* no gelu */
+    JOB_ORDER,         /* the two addends of stack change places */
+    JOB_INSIDE,        /* the sum runs other operators inside, with another result */
+    JOB_INSIDE_ALWAYS, /* the same in every step, with another result in this one only */
+    JOB_REDUCE,        /* the collective gives something else */
     JOB_ITEM, /* the number that leaves is read by the host: the next step's scale follows it */
 };
 

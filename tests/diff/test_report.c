@@ -166,6 +166,7 @@ static void test_report__causes_are_told_apart(void **state)
         {JOB_MISSING, TB_CAUSE_CONTROL_FLOW, "aten::gelu"},
         {JOB_ORDER, TB_CAUSE_ORDER, "aten::stack"},
         {JOB_INSIDE, TB_CAUSE_ALGORITHM, "aten::sum"},
+        {JOB_INSIDE_ALWAYS, TB_CAUSE_ALGORITHM, "aten::sum"},
     };
 
     for (size_t i = 0; i < TB_ARRAY_LEN(cases); i++)

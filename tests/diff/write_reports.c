@@ -35,10 +35,19 @@ static void all(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        [JOB_NONE] = "none",   [JOB_OUTPUT] = "output",       [JOB_UNSEEN] = "unseen",
-        [JOB_BATCH] = "batch", [JOB_ARGS] = "args",           [JOB_RNG] = "rng",
-        [JOB_EXTRA] = "extra", [JOB_EXTRA_OFF] = "extra-off", [JOB_MISSING] = "missing",
-        [JOB_ORDER] = "order", [JOB_INSIDE] = "inside",       [JOB_REDUCE] = "reduce",
+        [JOB_NONE] = "none",
+        [JOB_OUTPUT] = "output",
+        [JOB_UNSEEN] = "unseen",
+        [JOB_BATCH] = "batch",
+        [JOB_ARGS] = "args",
+        [JOB_RNG] = "rng",
+        [JOB_EXTRA] = "extra",
+        [JOB_EXTRA_OFF] = "extra-off",
+        [JOB_MISSING] = "missing",
+        [JOB_ORDER] = "order",
+        [JOB_INSIDE] = "inside",
+        [JOB_REDUCE] = "reduce",
+        [JOB_INSIDE_ALWAYS] = "always",
         [JOB_ITEM] = "item",
     };
     struct job a = job_defaults(), b = job_defaults();
