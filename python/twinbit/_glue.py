@@ -283,6 +283,14 @@ def _after_numpy_random(module):
     _state.rng_first["rng:numpy"] = _numpy_rng(module)
 
 
+def _after_fork():
+    """Python seeds `random` from entropy in a forked child: the child's own state is where it starts from."""
+    try:
+        _state.rng_first["rng:python"] = _python_rng()
+    except Exception:
+        pass
+
+
 def _send_rng():
     """The global generators. One that the job neither seeded nor drew from since it was first seen started from
     the system's entropy and had no effect: it is sent as untouched, so that it cannot differ."""
@@ -478,6 +486,7 @@ def install(tap_path):
     import atexit
 
     atexit.register(_at_exit)
+    os.register_at_fork(after_in_child=_after_fork)
     if lib.twinbit_flags() & _STACK:
         if sys.gettrace() is None:
             sys.settrace(_trace_lines)
