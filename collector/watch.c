@@ -92,10 +92,14 @@ static void look_at(struct seen *s)
 
     if (!(maps & (TB_MAPS_TORCH | TB_MAPS_CUDA)))
         return;
+    uint8_t auxv[sizeof(s->auxv)];
+    ssize_t n = tb_proc_read(s->pid, "auxv", (char *)auxv, sizeof(auxv));
+    if (n <= 0)
+        return; /* it ended while we looked: whose image it was can no longer be told */
+    memcpy(s->auxv, auxv, (size_t)n);
+    s->auxv_len = (size_t)n;
     s->maps = maps;
     s->no_hook = s->no_hook || !(maps & TB_MAPS_TWINBIT);
-    ssize_t n = tb_proc_read(s->pid, "auxv", (char *)s->auxv, sizeof(s->auxv));
-    s->auxv_len = n > 0 ? (size_t)n : 0;
     n = tb_proc_read(s->pid, "cmdline", text, sizeof(text));
     if (n > 0)
         tb_argv_join(text, (size_t)n, s->argv, sizeof(s->argv));
