@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 PYTHON = os.environ.get("PYTHON") or os.environ.get("TWINBIT_PYTHON") or str(TOP / ".venv/bin/python")
 BUILD = Path(os.environ.get("TB_BUILD_DIR") or TOP / "build/dev").resolve()
-TWINBIT = os.environ.get("TWINBIT") or str(BUILD / "bin/twinbit")
+TWINBIT = os.path.abspath(os.environ.get("TWINBIT") or BUILD / "bin/twinbit")
 
 
 class Failed(Exception):
