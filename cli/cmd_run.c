@@ -32,7 +32,6 @@ static const struct tb_cli_option options[] = {
     {"--max-size", NULL, TB_CLI_SIZE, AT(rec.max_size), "SIZE",
      "of the trace; beyond it the oldest detail goes first"},
     {"--stack", NULL, TB_CLI_FLAG, AT(rec.stack), NULL, "keep Python source lines"},
-    {"--summary", NULL, TB_CLI_FLAG, AT(rec.summary), NULL, "keep min, max, mean, NaN counts"},
     {"--map", NULL, TB_CLI_FLAG, AT(rec.map), NULL, "keep 16 partial sums of every write"},
     {"--on-full", NULL, TB_CLI_CHOICE, AT(rec.on_full), TB_CLI_ON_FULL,
      "when recording lags: the job waits (default), or events are lost"},

@@ -53,7 +53,6 @@ static enum tb_status fill_config(struct tb_wire_config *c, const struct tb_cli_
     c->flags |= r->on_full == 1 ? TB_CFG_DROP : 0;
     c->flags |= r->map ? TB_CFG_MAP : 0;
     c->flags |= r->stack ? TB_CFG_STACK : 0;
-    c->flags |= r->summary ? TB_CFG_SUMMARY : 0;
     c->snapshot_count = (uint32_t)r->snapshots.count;
     return join_snapshots(&r->snapshots, c->snapshots, sizeof(c->snapshots), err);
 }

@@ -14,7 +14,7 @@ struct tb_cli_recording {
     unsigned attach;    /* index into TB_CLI_ATTACH */
     unsigned level;     /* index into TB_CLI_LEVELS */
     unsigned on_full;   /* index into TB_CLI_ON_FULL */
-    bool inputs, map, stack, summary, force, quiet;
+    bool inputs, map, stack, force, quiet;
     uint64_t max_size;         /* bytes, 0: no limit */
     struct tb_cli_steps steps; /* recorded at `level`; the others at boundary */
     struct tb_cli_list snapshots;

@@ -974,6 +974,20 @@ static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &o
     p.count.store(p.list.size(), std::memory_order_relaxed);
 }
 
+// send_maps - --map: coarse maps of what was written, ahead of the event that they belong to
+static void send_maps(const Body *b, struct tb_rec_thread *rt, size_t from)
+{
+    struct tb_fp sums[TB_FP_MAP_MAX];
+
+    for (size_t i = from; i < b->accs.size(); i++) {
+        const Acc &a = b->accs[i];
+        if (a.mode != 'w' || !a.contiguous || !a.storage || a.bytes <= TB_FP_LEAF)
+            continue;
+        unsigned parts = R->fp_map(a.ptr, a.bytes, sums);
+        R->map(rt, (uint32_t)i, a.bytes, sums, parts);
+    }
+}
+
 static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::RecordFunction &fn)
 {
     Body *b = c->body;
@@ -998,6 +1012,8 @@ static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::Record
     }
     if (c->silent)
         return;
+    if (R->config->flags & TB_CFG_MAP)
+        send_maps(b, rt, reads);
     uint64_t seq = emit(c, t, rt, kind, flags);
     for (const Snap &s : b->snaps)
         R->snapshot_send(rt, s.handle, seq, (uint32_t)s.acc);
