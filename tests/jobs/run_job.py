@@ -47,6 +47,7 @@ class Job:
     to_group: bool = False         # the signal goes to the process group, as a terminal sends it
     drop: str = ""                 # lines of stdout that match are not compared
     unseen: int = 0                # unseen writers it plants
+    racing: bool = False           # threads of its own race: which runs an operator first is chance (README, Limits)
     uncovered: int = 0             # processes that twinbit must say it did not cover
     processes: int = 1             # processes with events, at least
     steps: int = 0                 # optimizer steps that must be in the trace
@@ -137,8 +138,8 @@ JOBS = {
     "autocast": Job(script("autocast.py"), steps=4),
     "optimizers": Job(script("optimizers.py"), steps=17),
     "kinds": Job(script("kinds.py")),
-    "scripted": Job(script("scripted.py"), steps=4),
-    "threads": Job(script("threading_job.py")),
+    "scripted": Job(script("scripted.py"), steps=4, racing=True),  # torch.jit.fork: this thread or another
+    "threads": Job(script("threading_job.py"), racing=True),
     "fork": Job(script("forking.py"), processes=4),
     "spawn": Job(script("spawning.py"), processes=2),
     "closes_fds": Job(script("closes_fds.py"), steps=4),
@@ -291,7 +292,8 @@ def check_job(name):
         except Failed as e:
             problems.append(str(e))
         problems += check_uncovered(job, run)
-    problems += check_diff("a.twinbit", "b.twinbit", 3 if job.uncovered else 0)
+    if not job.racing:
+        problems += check_diff("a.twinbit", "b.twinbit", 3 if job.uncovered else 0)
     return problems
 
 
