@@ -199,6 +199,18 @@ static bool covered(const struct seen *s, const struct tb_col_process *processes
     return false;
 }
 
+/* A fork of an uncovered program that was seen before it ran another is no second program. */
+static bool counted_before(const struct tb_watch *w, size_t i)
+{
+    const struct seen *s = w->seen[i];
+
+    for (size_t j = 0; j < i; j++)
+        if (w->seen[j]->maps && w->seen[j]->auxv_len == s->auxv_len &&
+            memcmp(w->seen[j]->auxv, s->auxv, s->auxv_len) == 0)
+            return true;
+    return false;
+}
+
 uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *processes,
                          void (*fn)(void *arg, const char *argv, const char *why), void *arg)
 {
@@ -206,7 +218,7 @@ uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *
 
     for (size_t i = 0; i < w->count; i++) {
         const struct seen *s = w->seen[i];
-        if (!s->maps || covered(s, processes))
+        if (!s->maps || covered(s, processes) || counted_before(w, i))
             continue;
         count++;
         fn(arg, s->argv,
