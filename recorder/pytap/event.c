@@ -39,7 +39,9 @@ uint32_t tb_pt_module(const struct tb_pt_thread *t)
 {
     if (t->node && t->depth <= t->base)
         return t->backward_module;
-    return t->depth ? t->modules[(t->depth < TB_PT_MODULES ? t->depth : TB_PT_MODULES) - 1] : 0;
+    if (t->depth == 0)
+        return 0;
+    return t->modules[t->depth < TB_PT_MODULES ? t->depth - 1 : TB_PT_MODULES - 1];
 }
 
 static uint32_t range_of(struct tb_pt_thread *t, struct tb_rec_thread *rt)
