@@ -375,6 +375,9 @@ struct tb_tap_control {
 };
 /* ---------------------------------------------------------------- command.c */
 
+/** tb_command_is_running - may a child of this process be one that tb_command_run() waits for? Any
+ * thread */
+bool tb_command_is_running(void);
 /**
  * tb_command_run - run @argv with stdin empty, stdout and stderr at @out; kill it after @limit_ms
  * Returns: its exit status; -1 if it could not be run, was killed or took too long.

@@ -47,7 +47,17 @@ static pid_t start(char *const *argv, int out)
     return pid;
 }
 
-int tb_command_run(char *const *argv, int out, unsigned limit_ms, struct tb_tap_control *control)
+/* Commands of ours that run: from before the start until after the wait, by any thread. Who reaps
+ * orphans must leave them alone meanwhile. */
+static unsigned running;
+
+bool tb_command_is_running(void)
+{
+    return __atomic_load_n(&running, __ATOMIC_SEQ_CST) != 0;
+}
+
+static int run_and_wait(char *const *argv, int out, unsigned limit_ms,
+                        struct tb_tap_control *control)
 {
     uint64_t end = now_ms() + limit_ms;
     pid_t pid = start(argv, out);
@@ -71,6 +81,14 @@ int tb_command_run(char *const *argv, int out, unsigned limit_ms, struct tb_tap_
     if (control)
         __atomic_store_n(&control->pid, 0, __ATOMIC_RELEASE);
     return rc < 0 || status < 0 || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
+}
+
+int tb_command_run(char *const *argv, int out, unsigned limit_ms, struct tb_tap_control *control)
+{
+    __atomic_fetch_add(&running, 1, __ATOMIC_SEQ_CST);
+    int status = run_and_wait(argv, out, limit_ms, control);
+    __atomic_fetch_sub(&running, 1, __ATOMIC_SEQ_CST);
+    return status;
 }
 
 char *tb_command_output(char *const *argv, unsigned limit_ms, size_t max, int *status, size_t *n)

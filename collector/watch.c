@@ -109,7 +109,7 @@ static void look_at(struct seen *s)
 static void reap(const struct tb_watch *w, pid_t pid, const struct tb_proc_stat *st)
 {
     if (st->state == 'Z' && st->ppid == w->self && pid != w->job &&
-        pid != __atomic_load_n(w->helper, __ATOMIC_ACQUIRE))
+        pid != __atomic_load_n(w->helper, __ATOMIC_ACQUIRE) && !tb_command_is_running())
         (void)waitpid(pid, NULL, WNOHANG);
 }
 
