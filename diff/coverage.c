@@ -107,6 +107,8 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
 {
     struct tb_diff_report *rep = rb->rep;
 
+    if (r->severity >= 1 && r->count[0] == r->count[1] && strcmp(r->kind, "process") == 0)
+        note_incomplete(rb, "a process was not recorded in either run: %.160s", r->subject);
     if (r->count[0] == r->count[1])
         return add_line(&rep->coverage, &rep->coverage_count, r->severity,
                         "%.60s: %.200s (%" PRIu64 ")", r->kind, r->subject, r->count[0]);
