@@ -508,7 +508,11 @@ static size_t random_op(const struct program *p)
     return (size_t)rnd(p->n);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#define SEEDS 500 /* a sanitizer is slow, and looks for other things */
+#else
 #define SEEDS 2000
+#endif
 
 static void test_graph__equal_runs_have_no_root(void **state)
 {
