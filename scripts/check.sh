@@ -103,7 +103,8 @@ check_tidy() {
     [ -f build/clang/compile_commands.json ] || check_clang
     tracked '*.c' | grep -vE '^(tests|bench)/' | while read -r f; do
         if grep -qF "$PWD/$f\"" build/clang/compile_commands.json; then echo "$f"; fi
-    done | xargs -d '\n' -r -P "$jobs" -n 4 clang-tidy-14 -p build/clang --quiet 2>/dev/null
+    done | xargs -d '\n' -r -P "$jobs" -n 4 clang-tidy-14 -p build/clang --quiet 2>&1 |
+        { grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' || true; }
 }
 
 check_cppcheck() {
