@@ -103,7 +103,7 @@ static void check_read(struct tb_pt_ctx *c, struct tb_rec_thread *rt, const stru
         "allocation %llu bytes %lld..%lld: written by %.60s (event %llu), changed by nobody "
         "seen, found by %.60s: %016llx%016llx became %016llx%016llx",
         (unsigned long long)al->id, (long long)a->offset,
-        (long long)(a->offset + (int64_t)a->bytes), writer, (unsigned long long)al->last_seq,
+        (long long)a->offset + (long long)a->bytes, writer, (unsigned long long)al->last_seq,
         reader, (unsigned long long)al->last_fp.a, (unsigned long long)al->last_fp.b,
         (unsigned long long)a->fp.a, (unsigned long long)a->fp.b);
     cover(rt, 2, c->open, "unseen writer", writer, detail);
