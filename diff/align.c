@@ -242,8 +242,8 @@ static enum tb_status by_score(const struct part *whole)
         bool last = d.n == p.n && d.m == p.m;
         size_t di, dj;
         d.width = d.n * d.m <= FULL || d.m < 2 * BAND ? d.m + 1 : 2 * BAND + 1;
-        d.row[0] = malloc(d.width * sizeof(int));
-        d.row[1] = malloc(d.width * sizeof(int));
+        d.row[0] = calloc(d.width, sizeof(int));
+        d.row[1] = calloc(d.width, sizeof(int));
         d.step = malloc((d.n + 1) * d.width);
         if (d.row[0] && d.row[1] && d.step) {
             fill(&d, &p);

@@ -237,19 +237,25 @@ static void drop_root(struct all_roots *all, size_t i)
     all->n--;
 }
 
+static void resolve_collective(struct all_roots *all, size_t procs, struct root *r,
+                               struct tb_diff_report *rep)
+{
+    struct root *by = explained_by(all, procs, r);
+
+    if (!by)
+        return;
+    by->r.infected += r->r.infected + r->r.count;
+    rep->infected += r->r.count;
+    r->weak = true;
+    r->coll = 0;
+}
+
 static void resolve_collectives(struct all_roots *all, size_t procs, struct tb_diff_report *rep)
 {
-    for (size_t i = 0; i < all->n; i++) {
-        struct root *r = &all->r[i];
-        struct root *by =
-            r->coll && r->r.cause == TB_CAUSE_COLLECTIVE ? explained_by(all, procs, r) : NULL;
-        if (!by)
-            continue;
-        by->r.infected += r->r.infected + r->r.count;
-        rep->infected += r->r.count;
-        r->weak = true;
-        r->coll = 0;
-    }
+    /* the analyser loses sight of all->r, which free_found() frees */
+    for (size_t i = 0; i < all->n; i++) /* NOLINT(clang-analyzer-unix.Malloc) */
+        if (all->r[i].coll && all->r[i].r.cause == TB_CAUSE_COLLECTIVE)
+            resolve_collective(all, procs, &all->r[i], rep);
 }
 
 static void drop_weak(struct all_roots *all)
@@ -537,15 +543,17 @@ enum tb_status tb_diff_run(struct tb_diff_report **out, const char *a, const cha
     struct timespec begin;
     struct tb_error *e = err ? err : &local;
     struct report_builder builder = {.a = &ra, .b = &rb};
-    enum tb_status st = TB_ERR_NOMEM;
+    enum tb_status st;
 
     *e = (struct tb_error){0};
     (void)clock_gettime(CLOCK_MONOTONIC, &begin);
     builder.rep = calloc(1, sizeof(*builder.rep));
-    if (builder.rep && (st = run_open(&ra, a, e)) == TB_OK && (st = run_open(&rb, b, e)) == TB_OK)
+    if (!builder.rep)
+        return tb_fail(e, TB_ERR_NOMEM, "no memory for a report");
+    if ((st = run_open(&ra, a, e)) == TB_OK && (st = run_open(&rb, b, e)) == TB_OK)
         st = compare_runs(&builder, options, &all, e);
     if (st == TB_ERR_NOMEM && e->status == TB_OK)
-        st = tb_fail(e, st, "no memory to compare '%.200s' with '%.200s'", a, b);
+        (void)tb_fail(e, st, "no memory to compare '%.200s' with '%.200s'", a, b);
     free_found(&all, ra.procs);
     run_close(&ra);
     run_close(&rb);

@@ -310,7 +310,7 @@ static enum tb_status fill_event(struct tb_trace *t, uint32_t thread, uint64_t i
     if (st == TB_OK && !e)
         st = tb_fail(err, TB_ERR_NOTFOUND, "no event of row %" PRIu64 " in '%s'", id,
                      tb_trace_info(t)->path);
-    if (st == TB_OK) {
+    else if (st == TB_OK) {
         tb_event_name_module(tb_trace_range(t, e->e.range), o->module, sizeof(o->module));
         (void)snprintf(o->op, sizeof(o->op), "%s", e->site->name);
         o->step = e->e.step;

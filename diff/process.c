@@ -96,7 +96,7 @@ static bool within(const struct job *j, const struct track *t, int side, size_t 
 {
     size_t i = t->base[side] + k;
 
-    return i < t->n[side] && t->seg[side][i].step <= j->o.last;
+    return t->seg[side] && i < t->n[side] && t->seg[side][i].step <= j->o.last;
 }
 
 /* The first segment from offset @k on that differs */

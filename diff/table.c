@@ -55,7 +55,7 @@ static bool grow(struct gentab *t)
 
     if (!slots)
         return false;
-    for (size_t i = 0; i < t->cur_cap; i++)
+    for (size_t i = 0; t->cur && i < t->cur_cap; i++)
         if (t->cur[i].key)
             *probe(slots, cap, t->cur[i].key) = t->cur[i];
     free(t->cur);
@@ -66,7 +66,7 @@ static bool grow(struct gentab *t)
 
 static void turn(struct gentab *t)
 {
-    for (size_t i = 0; i < t->old_cap; i++)
+    for (size_t i = 0; t->old && i < t->old_cap; i++)
         if (t->old[i].key && !t->old[i].moved && t->drop)
             t->drop(t->drop_arg, &t->old[i]);
     t->forgot = t->forgot || t->old;
@@ -101,7 +101,7 @@ struct gentab_slot *gentab_put(struct gentab *t, uint64_t key)
     }
     if (t->used >= t->limit)
         turn(t);
-    if (2 * (t->used + 1) > t->cur_cap && !grow(t))
+    if ((!t->cur || 2 * (t->used + 1) > t->cur_cap) && !grow(t))
         return NULL;
     s = probe(t->cur, t->cur_cap, key);
     *s = kept;

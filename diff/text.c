@@ -100,14 +100,14 @@ static void where(const struct page *p, const struct tb_diff_root *r)
         fputc('\n', p->out);
     }
     if (r->a.known && r->b.known && r->a.name_known && r->b.name_known &&
-        memcmp(&r->a.name, &r->b.name, sizeof(r->a.name)) == 0) {
+        tb_event_name_match(&r->a.name, &r->b.name)) {
         place(p, "event", &r->a);
     } else {
         place(p, r->b.known ? "event in A" : "only in A", &r->a);
         place(p, r->a.known ? "event in B" : "only in B", &r->b);
     }
     if (r->writer_a.known && r->writer_b.known && r->writer_a.name_known &&
-        memcmp(&r->writer_a.name, &r->writer_b.name, sizeof(r->writer_a.name)) == 0) {
+        r->writer_b.name_known && tb_event_name_match(&r->writer_a.name, &r->writer_b.name)) {
         place(p, "written by", &r->writer_a);
     } else {
         place(p, "writer in A", &r->writer_a);
