@@ -6,10 +6,18 @@ set -eu
 
 build=$1
 shift
-# ctest lists skipped tests after its closing lines; here they come first.
-ctest --test-dir "$build" --no-tests=error --output-on-failure -j2 "$@" </dev/null | awk '
-    / tests passed, .* tests failed out of / { closing = $0; next }
-    /^Total Test time \(real\)/ { total = $0; next }
-    { print; fflush() }
-    END { if (total != "") print total; if (closing != "") print closing }'
+# ctest lists skipped and failed tests after its closing lines; here they come before.
+closing_last() {
+    local line total="" closing=""
+    while IFS= read -r line; do # not awk: mawk reads ahead
+        case $line in
+        *" tests passed, "*" tests failed out of "*) closing=$line ;;
+        "Total Test time (real)"*) total=$line ;;
+        *) printf '%s\n' "$line" ;;
+        esac
+    done
+    printf '%s\n' ${total:+"$total"} ${closing:+"$closing"}
+}
+
+ctest --test-dir "$build" --no-tests=error --output-on-failure -j2 "$@" </dev/null | closing_last
 exit "${PIPESTATUS[0]}"
