@@ -15,7 +15,7 @@
 #define OVERFLOW (ROOTS + 1) /* the number of all further roots */
 #define NO_MATE UINT64_MAX
 #define SETUP (UINT64_MAX - 1) /* before the compared steps: no mate is expected */
-#define LINEAGE (1u << 19)
+#define LINEAGE (1u << 18) /* events that are remembered, at least */
 #define COLLS 4096u
 #define OUTSIDE 0x6F757473u /* in the table of unseen writers: an allocation, not an event */
 #define GENERATORS 32u
