@@ -275,6 +275,18 @@ static void drop_doubles(struct tb_diff_report *rep, size_t from, size_t prefix)
     rep->environment_count = kept;
 }
 
+/* The last line says what another one has said: ranks run the same command */
+static void drop_double(struct tb_diff_report *rep)
+{
+    size_t n = rep->environment_count;
+
+    for (size_t i = 0; i + 1 < n; i++)
+        if (strcmp(rep->environment[i].text, rep->environment[n - 1].text) == 0) {
+            rep->environment_count--;
+            return;
+        }
+}
+
 static enum tb_status compare_commands(struct report_builder *rb)
 {
     struct tb_diff_report *rep = rb->rep;
@@ -288,6 +300,8 @@ static enum tb_status compare_commands(struct report_builder *rb)
         if (strcmp(p->p->argv, q->p->argv) != 0 && rep->environment_count < LINES_MAX)
             st = both_differ(rep, "", &(struct pair){"argv", p->p->argv, 4, strlen(p->p->argv)},
                              &(struct pair){"argv", q->p->argv, 4, strlen(q->p->argv)});
+        if (st == TB_OK && rep->environment_count)
+            drop_double(rep);
     }
     return st;
 }

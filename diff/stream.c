@@ -310,6 +310,15 @@ static void settle(struct stream *s)
         s->base = s->max_alloc;
 }
 
+/* A collective's end has no reads; when it is seen is chance */
+static bool is_issue(const struct tb_site *site)
+{
+    for (uint32_t i = 0; i < site->access_count; i++)
+        if (site->access[i].mode == 'r')
+            return true;
+    return false;
+}
+
 enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *err)
 {
     const struct tb_trace_event *e = NULL;
@@ -335,7 +344,7 @@ enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *e
     for (uint32_t i = 0; i < n; i++)
         if (take_effect(s, e, i) != TB_OK)
             goto nomem;
-    s->epoch += e->e.kind == TB_EV_COLL;
+    s->epoch += e->e.kind == TB_EV_COLL && is_issue(e->site);
     settle(s);
     *out = v;
     return TB_OK;

@@ -273,6 +273,12 @@ static void reduce(struct maker *m)
         return;
     reads(m, &c, GRAD, false, "tensors");
     c.h = mix(c.h, m->j->peer_fault == (int64_t)m->step);
+    if (m->j->split) { /* issued here, its end is seen later */
+        uint64_t h = c.h;
+        (void)end(m, &c, TB_EV_COLL);
+        c = begin(m, 0, "backward\t\t", "c10d::allreduce_");
+        c.h = h;
+    }
     writes(m, &c, GRAD, true);
     if (now(m, JOB_REDUCE))
         rewrite(m, &c, GRAD, 4);

@@ -36,6 +36,7 @@ struct job {
     uint64_t alloc_gap; /* added between numbers of allocations: other runs, other numbers */
     uint64_t seed;      /* order in which the two threads' events arrive */
     int32_t rank;       /* -1: none; with ranks there is a collective in every step */
+    bool split;         /* the collective is two events, its issue and its end */
     int64_t
         peer_fault;    /* step in which another rank gave the collective something else; -1: none */
     bool inputs;       /* reads are hashed */

@@ -384,11 +384,12 @@ static struct tb_diff_report *compare_ranks(struct job a[2], struct job b[2])
     return r;
 }
 
-static void test_report__the_rank_that_parted_first_is_blamed(void **state)
+static void check_rank_blamed(bool split)
 {
-    (void)state;
     struct job a[2] = {job_defaults(), job_defaults()}, b[2] = {job_defaults(), job_defaults()};
 
+    for (int rank = 0; rank < 2; rank++)
+        a[rank].split = b[rank].split = split;
     struct tb_diff_report *r = compare_ranks(a, b);
     assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
     tb_diff_free(r);
@@ -405,18 +406,29 @@ static void test_report__the_rank_that_parted_first_is_blamed(void **state)
     tb_diff_free(r);
 }
 
+static void test_report__the_rank_that_parted_first_is_blamed(void **state)
+{
+    (void)state;
+    check_rank_blamed(false);
+    check_rank_blamed(true);
+}
+
 static void test_report__a_collective_alone_is_the_root(void **state)
 {
     (void)state;
-    struct job a[2] = {job_defaults(), job_defaults()}, b[2] = {job_defaults(), job_defaults()};
-
-    b[0].fault = JOB_REDUCE;
-    b[0].at = 3;
-    struct tb_diff_report *r = compare_ranks(a, b);
-    assert_int_equal(r->roots[0].cause, TB_CAUSE_COLLECTIVE);
-    assert_int_equal(r->roots[0].rank, 0);
-    assert_int_equal(r->roots[0].step, 3);
-    tb_diff_free(r);
+    for (int split = 0; split < 2; split++) {
+        struct job a[2] = {job_defaults(), job_defaults()};
+        struct job b[2] = {job_defaults(), job_defaults()};
+        for (int rank = 0; rank < 2; rank++)
+            a[rank].split = b[rank].split = split;
+        b[0].fault = JOB_REDUCE;
+        b[0].at = 3;
+        struct tb_diff_report *r = compare_ranks(a, b);
+        assert_int_equal(r->roots[0].cause, TB_CAUSE_COLLECTIVE);
+        assert_int_equal(r->roots[0].rank, 0);
+        assert_int_equal(r->roots[0].step, 3);
+        tb_diff_free(r);
+    }
 }
 
 static void test_report__a_missing_process_is_said(void **state)
