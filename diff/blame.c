@@ -212,6 +212,10 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
     *root = inner_root(b, x, y);
     if (*root)
         return TB_OK;
+    if (in->unknown && b->state) { /* it read what was left by steps that were not recorded */
+        *root = b->state;
+        return TB_OK;
+    }
     if (in->tainted || in->crossed || args)
         return first_cause(b, x, y, in, o, root, self);
     *self = true;

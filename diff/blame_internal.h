@@ -55,7 +55,8 @@ struct blame {
     struct generator gen[GENERATORS];
     size_t gens;
     uint64_t overlap[2];
-    uint32_t host; /* root behind the first number that left for the host and differed */
+    uint32_t state; /* root of the first state that differed without a recorded writer */
+    uint32_t host;  /* root behind the first number that left for the host and differed */
     struct colls colls;
     bool ops; /* operators were recorded since the step began */
     struct blame_result res;

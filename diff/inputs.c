@@ -279,6 +279,8 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
         count_states(r, x, y);
     }
     in->self = in->self || state;
+    if (state && !b->state)
+        b->state = n;
     struct gentab_slot *s = alloc ? gentab_put(&b->unseen, mix64(alloc, OUTSIDE)) : NULL;
     if (s)
         s->value = n;

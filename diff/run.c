@@ -227,22 +227,51 @@ static bool common_sites(const struct run *a, const struct run *b, size_t *commo
     return ok;
 }
 
+static bool recorded(const struct run *r, size_t i)
+{
+    size_t n;
+    const struct tb_trace_thread *th = tb_trace_threads(r->trace[r->proc[i].file], &n);
+
+    for (size_t k = 0; k < n; k++)
+        if (th[k].process == r->proc[i].p->id && th[k].events)
+            return true;
+    return false;
+}
+
+/* Pairs of processes in which both runs recorded something; *@same: of those, of the same program
+ */
+static size_t telling_pairs(const struct run *a, const struct run *b, size_t *same)
+{
+    size_t n = 0;
+
+    *same = 0;
+    for (size_t i = 0; i < a->procs; i++) {
+        int32_t j = a->proc[i].mate;
+        if (j < 0 || !recorded(a, i) || !recorded(b, (size_t)j))
+            continue;
+        n++;
+        *same += strcmp(a->proc[i].label, b->proc[j].label) == 0;
+    }
+    return n;
+}
+
+/* Runs of one job share a program, or most of its operators; and some operators in any case */
 enum tb_status run_match(struct run *a, struct run *b, struct tb_error *err)
 {
-    size_t common, least, matched = 0;
+    size_t common, least, same;
 
     if (!common_sites(a, b, &common, &least))
         return tb_fail(err, TB_ERR_NOMEM, "no memory to match processes");
     for (int round = 0; round < 3; round++)
         match_round(a, b, round);
-    for (size_t i = 0; i < a->procs; i++)
-        matched += a->proc[i].mate >= 0;
-    bool empty = a->procs == 0 || b->procs == 0 || least == 0;
-    if (!empty && (matched == 0 || common * UNLIKE_SITES < least))
+    if (a->procs == 0 || b->procs == 0 || least == 0)
+        return TB_OK;
+    size_t pairs = telling_pairs(a, b, &same);
+    if (pairs == 0 || common * UNLIKE_SITES < least || (same == 0 && common * 2 < least))
         return tb_fail(
             err, TB_ERR_ARG,
             "cannot compare '%.150s' with '%.150s': they are traces of unlike jobs (%zu of "
             "%zu kinds of operators are common, %zu processes)",
-            a->path, b->path, common, least, matched);
+            a->path, b->path, common, least, pairs);
     return TB_OK;
 }

@@ -585,6 +585,26 @@ static void test_rules__levels_meet_at_the_boundary(void **state)
     drop(p);
 }
 
+/* After a step whose operators one run did not record, what they left explains what differs */
+static void test_rules__unrecorded_steps_explain_what_follows(void **state)
+{
+    struct pair *p = new_pair();
+
+    (void)state;
+    OP(&p->a, "x", {'w', 1, 0, 16, 10});
+    for (int side = 0; side < 2; side++) {
+        struct script *s = side ? &p->b : &p->a;
+        put(s, 1, TB_EV_STATE, "state", (const struct a[]){{'s', 1, 0, 16, side ? 11u : 10u}, {0}});
+        step(s, 0);
+        OP(s, "use", {'r', 2, 0, 16, 0}, {'w', 3, 0, 16, side ? 31u : 30u});
+        at_step(s, 1);
+    }
+    compare(p);
+    check_roots(p, 1, TB_CAUSE_STATE, 2);
+    assert_int_equal(p->r->infected, 1);
+    drop(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -610,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_rules__resumed_run_is_equal_after_its_setup),
         cmocka_unit_test(test_rules__wrong_checkpoint_is_input_data),
         cmocka_unit_test(test_rules__levels_meet_at_the_boundary),
+        cmocka_unit_test(test_rules__unrecorded_steps_explain_what_follows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
