@@ -122,6 +122,8 @@ void blame_fill_root(struct root *r, const struct ev *x, const struct ev *y)
         r->site_b = y->site;
         r->range_b = y->range;
     }
+    if (!e)
+        return;
     r->r.step = e->step;
     r->r.epoch = e->epoch;
 }
