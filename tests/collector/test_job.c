@@ -138,6 +138,18 @@ static void test_job__sigint_is_its_own_business(void **state)
     assert_string_equal(o.out, "");
 }
 
+/* The job's output, once it is as long as @want. */
+static void wait_for_output(const char *want)
+{
+    uint64_t end = now_ms() + 60000;
+    struct stat st;
+
+    while (stat("stdout", &st) != 0 || (size_t)st.st_size < strlen(want)) {
+        assert_true(now_ms() < end);
+        usleep(2000);
+    }
+}
+
 static void test_job__term_and_hup_are_forwarded_once(void **state)
 {
     struct outcome o;
@@ -146,9 +158,10 @@ static void test_job__term_and_hup_are_forwarded_once(void **state)
     pid_t driver = start_traps();
     for (int i = 0; i < 3; i++) {
         kill(driver, SIGTERM);
-        usleep(200000);
+        wait_for_output("term\n");
         kill(driver, SIGHUP);
-        usleep(200000);
+        wait_for_output("term\nhup\n");
+        usleep(100000); /* what is forwarded twice comes now */
     }
     fclose(fopen("go", "w"));
     finish(driver, &o);
@@ -187,7 +200,7 @@ static char state_of(pid_t pid)
 
 static void wait_state(pid_t pid, bool stopped)
 {
-    uint64_t end = now_ms() + 5000;
+    uint64_t end = now_ms() + 60000;
 
     while ((state_of(pid) == 'T') != stopped) {
         assert_true(now_ms() < end);

@@ -404,7 +404,7 @@ static void test_transport__what_still_lives_is_a_row(void **state)
     run_under(&o, "", "ops 5 forkaway 50 9000");
     ok(&o);
     uint64_t took = now_ms() - begin;
-    if (took < 4500 || took > 8000)
+    if (took < 4500 || took > 30000)
         fail_msg("took %llu ms: %s", (unsigned long long)took, o.err);
     assert_int_equal(o.events, 55);
     struct tb_trace *t = open_trace();
