@@ -273,6 +273,7 @@ struct tb_server_hooks {
     void (*hello)(void *arg, pid_t pid, const struct tb_wire_msg *msg);
     void (*message)(void *arg, pid_t pid, const struct tb_wire_msg *msg, int fd); /* takes fd */
     void (*no_tap)(void *arg, const char *why);
+    bool quiet; /* say nothing of what takes long */
 };
 
 enum tb_status tb_server_open(struct tb_server **out, const struct tb_wire_config *config,
@@ -368,10 +369,11 @@ struct tb_elf_facts {
 enum tb_status tb_elf_read(const char *path, struct tb_elf_facts *out,
                            struct tb_error *err) TB_MUST_CHECK;
 
-/* Between who builds a tap and who watches: both fields are read and written atomically. */
+/* Between who builds a tap and who watches: the first two are read and written atomically. */
 struct tb_tap_control {
     int cancel; /* 1: kill the compiler and fail */
     int pid;    /* of the compiler while it runs, else 0 */
+    bool quiet; /* set before: no line on stderr that a build begins */
 };
 /* ---------------------------------------------------------------- command.c */
 

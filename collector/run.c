@@ -250,7 +250,7 @@ static enum tb_status open_store(struct tb_col *c, struct tb_error *err)
 
 static enum tb_status open_all(struct tb_col *c, struct tb_error *err)
 {
-    struct tb_server_hooks hooks = {c, on_hello, on_message, on_no_tap};
+    struct tb_server_hooks hooks = {c, on_hello, on_message, on_no_tap, c->o->quiet};
     enum tb_status st = tb_signals_open(&c->signals, err);
 
     if (st == TB_OK)

@@ -87,6 +87,7 @@ enum tb_status tb_server_open(struct tb_server **out, const struct tb_wire_confi
     s->config = *config;
     s->bell_fd = bell_fd;
     s->hooks = *hooks;
+    s->build.control.quiet = hooks->quiet;
     (void)snprintf(s->libdir, sizeof(s->libdir), "%s", libdir);
     if (!make_folder(s)) {
         st = tb_fail_sys(err, TB_ERR_SYS, errno, "cannot make a folder for the socket");

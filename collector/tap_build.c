@@ -14,9 +14,10 @@
 
 #include "fingerprint/fingerprint.h"
 
-#define COMPILE_MS 600000u
+#define COMPILE_MS 280000u /* the job waits 300 s */
 #define ASK_MS 10000u
 #define MAX_ARGS 40
+#define MAX_CXX_WORDS 8 /* "ccache g++" */
 
 /* As torch's own headers want it: without NDEBUG at::RecordFunction has another layout. */
 static const char *const flags[] = {
@@ -87,16 +88,35 @@ static enum tb_status find_torch(struct tap *t, const char *libtorch, struct tb_
     return TB_OK;
 }
 
+/* Cuts @text at its blanks, as make does with $(CXX); at most @max words. */
+static size_t cut_words(char *text, char **word, size_t max)
+{
+    size_t n = 0;
+    char *rest = NULL;
+
+    for (char *w = strtok_r(text, " \t", &rest); w && n < max; w = strtok_r(NULL, " \t", &rest))
+        word[n++] = w;
+    return n;
+}
+
 static bool ask_compiler(struct tap *t, const char *cxx)
 {
-    char *const argv[] = {(char *)(uintptr_t)cxx, "--version", NULL};
+    char words[sizeof(t->cxx)], *argv[MAX_CXX_WORDS + 2], *text = NULL;
     int status;
     size_t n;
-    char *text = tb_command_output(argv, ASK_MS, 4096, &status, &n);
 
+    if (strlen(cxx) >= sizeof(words))
+        return false;
+    memcpy(words, cxx, strlen(cxx) + 1);
+    size_t count = cut_words(words, argv, MAX_CXX_WORDS);
+    if (!count)
+        return false;
+    argv[count] = (char *)(uintptr_t) "--version";
+    argv[count + 1] = NULL;
+    text = tb_command_output(argv, ASK_MS, 4096, &status, &n);
     if (text && status == 0 && n) {
         text[strcspn(text, "\n")] = 0;
-        (void)snprintf(t->cxx, sizeof(t->cxx), "%s", cxx);
+        memcpy(t->cxx, cxx, strlen(cxx) + 1);
         (void)snprintf(t->cxx_version, sizeof(t->cxx_version), "%s", text);
     }
     free(text);
@@ -196,6 +216,7 @@ static void make_key(struct tap *t)
     tb_fp_stream_update(&rest, t->cxx_version, strlen(t->cxx_version) + 1);
     for (size_t i = 0; i < TB_ARRAY_LEN(flags); i++)
         tb_fp_stream_update(&rest, flags[i], strlen(flags[i]) + 1);
+    tb_fp_stream_update(&rest, t->cxx11_abi ? "1" : "0", 1);
     (void)stat(t->libtorch, &st);
     (void)snprintf(id, sizeof(id), "%s", t->facts.build_id);
     if (!id[0]) {
@@ -237,11 +258,14 @@ static TB_PRINTF(2, 3) void arg(struct args *a, const char *fmt, ...)
 static int compile(const struct tap *t, const char *std, const char *to, int log)
 {
     struct args *a = calloc(1, sizeof(*a));
+    char words[sizeof(t->cxx)], *word[MAX_CXX_WORDS];
     int status = -1;
 
     if (!a)
         return -1;
-    arg(a, "%s", t->cxx);
+    memcpy(words, t->cxx, sizeof(words));
+    for (size_t i = 0, n = cut_words(words, word, MAX_CXX_WORDS); i < n; i++)
+        arg(a, "%s", word[i]);
     arg(a, "-std=%s", std);
     for (size_t i = 0; i < TB_ARRAY_LEN(flags); i++)
         arg(a, "%s", flags[i]);
@@ -341,8 +365,14 @@ static enum tb_status find_or_build(struct tap *t, const char *libtorch, char *p
     make_key(t);
     cache_path(t, ".so", so, sizeof(so));
     int lock = access(so, R_OK) == 0 ? -1 : take_lock(t);
-    if (access(so, R_OK) != 0)
+    if (access(so, R_OK) != 0) {
+        if (!t->control || !t->control->quiet)
+            (void)fprintf(stderr,
+                          "twinbit: building the torch tap for torch %d.%d with %s: once for this "
+                          "torch, about half a minute\n",
+                          t->major, t->minor, t->cxx);
         st = build(t, so, err);
+    }
     if (lock >= 0)
         (void)close(lock);
     if (st == TB_OK && strlen(so) >= size)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define HELLO_MS 10000u
-#define TAP_MS 60000u
+#define TAP_MS 300000u
 
 typedef int (*tap_init_fn)(const struct tb_rec_api *api);
 

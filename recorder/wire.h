@@ -51,7 +51,7 @@
 enum tb_wire_msg_kind {
     TB_MSG_HELLO = 1, /* a process attaches; reply: config, process id */
     TB_MSG_RING = 2,  /* a new ring; descriptor: its memfd; thread in @thread, name in text */
-    TB_MSG_TAP = 3, /* asks for the torch tap; text: libtorch_cpu path; reply: its path, <= 60 s */
+    TB_MSG_TAP = 3, /* asks for the torch tap; text: libtorch_cpu path; reply: its path, <= 300 s */
     TB_MSG_SNAPSHOT = 4, /* descriptor: memfd with struct tb_wire_snapshot, then the bytes */
     TB_MSG_LOG = 5,      /* text: one line for the user and the trace's footer */
 };

@@ -112,6 +112,18 @@ static void test_tap__anything_that_changes_makes_another(void **state)
     assert_string_not_equal(one, three);
 }
 
+/* CXX may be a command with arguments, as make takes it; other ones make another tap. */
+static void test_tap__a_compiler_behind_a_wrapper(void **state)
+{
+    char one[1024], two[1024];
+
+    (void)state;
+    must_build(one);
+    setenv("CXX", "env  WRAPPED=1 g++", 1);
+    must_build(two);
+    assert_string_not_equal(one, two);
+}
+
 static void test_tap__the_job_gets_it(void **state)
 {
     struct outcome o;
@@ -254,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(is_built_once_and_found_again),
         T(anything_that_changes_makes_another),
+        T(a_compiler_behind_a_wrapper),
         T(the_job_gets_it),
         T(that_does_not_compile_is_said_and_harms_nobody),
         T(what_is_missing_is_named),
