@@ -229,10 +229,9 @@ struct tb_sink {
     struct tb_store *store;
 
     struct tb_error error; /* first of the store's; nothing is written after it */
-    uint64_t events, accesses, coverage;
-    uint64_t steps;    /* of the process that had most */
-    char stopped[128]; /* as in tb_drain_counts */
-    bool dirty;        /* something was written since the last flush */
+    uint64_t steps;        /* of the process that had most */
+    char stopped[128];     /* as in tb_drain_counts */
+    bool dirty;            /* something was written since the last flush */
 };
 
 struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *process);

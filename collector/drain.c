@@ -225,8 +225,8 @@ static void flush(struct tb_drain *d)
     d->sink.dirty = false;
     tb_store_stats(d->sink.store, &stats);
     (void)pthread_mutex_lock(&d->lock);
-    d->counts = (struct tb_drain_counts){.events = d->sink.events,
-                                         .accesses = d->sink.accesses,
+    d->counts = (struct tb_drain_counts){.events = stats.events,
+                                         .accesses = stats.accesses,
                                          .steps = d->sink.steps,
                                          .lost = stats.lost,
                                          .coverage = stats.coverage,

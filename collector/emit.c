@@ -38,7 +38,6 @@ void tb_emit_cover(struct tb_sink *sink, uint32_t row, unsigned severity, const 
 
     if (sink->error.status != TB_OK)
         return;
-    sink->coverage++;
     sink->dirty = true;
     (void)tb_sink_ok(
         sink, tb_store_coverage(sink->store, row, 0, 0, severity, kind, subject, detail, 1, &err),
@@ -101,7 +100,6 @@ static void write_cover(struct tb_merge *m, struct tb_sink *sink, const struct t
     if (!detail)
         return;
     *subject = *detail = 0;
-    sink->coverage++;
     (void)tb_sink_ok(sink,
                      tb_store_coverage(sink->store, m->row, known_thread(m, p->thread), event,
                                        p->severity, p->text, subject + 1, detail + 1, p->count,
@@ -446,8 +444,6 @@ void tb_emit_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
     }
     if (sink->error.status == TB_OK) {
         if (store_event(m, sink, r, &e, access, &row)) {
-            sink->events++;
-            sink->accesses += e.accesses;
             m->steps += e.kind == TB_EV_STEP;
             sink->steps = m->steps > sink->steps ? m->steps : sink->steps;
         } else if (sink->error.status == TB_OK) {

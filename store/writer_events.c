@@ -191,7 +191,8 @@ enum tb_status tb_store_event(struct tb_store *s, const struct tb_store_event *e
     struct tb_writer_thread *t = &s->thread[e->thread - 1];
     struct tb_writer_process *p = &s->process[t->process - 1];
     p->next_seq = e->seq + 1;
-    if (!s->failed && (!make_room(s, n) || !enter_segment(s, t, e)))
+    /* Making room may write, and so fail: then no segment may be ended any more. */
+    if (!s->failed && (!make_room(s, n) || (!s->failed && !enter_segment(s, t, e))))
         tb_writer_broke(s, SQLITE_NOMEM);
     if (s->failed) {
         p->lost++;

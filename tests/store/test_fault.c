@@ -303,6 +303,65 @@ static void test_kill__a_damaged_or_missing_wal_is_read_or_named(void **state)
     make_clean(folder);
 }
 
+/* ---------------------------------------------------------------- at a segment's end */
+
+/* Batches of one thread's events end where its segments end. */
+static bool write_whole_segments(const char *path)
+{
+    static const char site[] = "torch\naten::mm\nw f32 cpu [2] - out\n";
+    struct tb_store_process p = {.identity = "0", .rank = -1, .worker = -1};
+    struct tb_store_access a = {.alloc = 1, .fp_kind = 1, .fp = "abc"};
+    struct tb_store_stats stats;
+    struct tb_error err = {0};
+    uint32_t process, thread, id;
+    struct tb_store *s;
+
+    fault.seen = 0;
+    if (tb_store_create(&s, path, NULL, &err) != TB_OK)
+        return true;
+    assert_ok(tb_store_add_process(s, &p, &process, &make_error));
+    assert_ok(tb_store_add_thread(s, process, 0, "main", &thread, &make_error));
+    assert_ok(tb_store_intern_site(s, site, sizeof(site) - 1, &id, &make_error));
+    for (uint64_t i = 0; i < 30000; i++) {
+        struct tb_store_event e = {.thread = thread, .kind = 1, .site = id, .seq = i, .open = i};
+        assert_ok(tb_store_event(s, &e, &a, 1, NULL, &make_error));
+    }
+    bool came = fault.seen >= fault.at;
+    tb_store_stats(s, &stats);
+    enum tb_status rc = tb_store_close(s, &err);
+    fault.mode = FAULT_OFF;
+    assert_true(rc == TB_ERR_IO || (rc == TB_OK && stats.lost == 0));
+    assert_int_equal(stats.events + stats.lost, 30000);
+    struct tb_trace *t;
+    assert_ok(tb_trace_open(&t, path, &make_error));
+    assert_ok(tb_trace_verify(t, &make_error));
+    if (stats.lost > 0 && tb_trace_info(t)->complete) /* else closing may have lost more */
+        assert_int_equal(tb_trace_info(t)->events, stats.events);
+    tb_trace_close(t);
+    return came;
+}
+
+static void test_fault__a_failure_at_a_segments_end_leaves_a_whole_trace(void **state)
+{
+    static const enum fault_mode modes[] = {FAULT_ONCE, FAULT_FOREVER};
+    const char *folder = make_folder();
+
+    (void)state;
+    fault_register();
+    for (size_t k = 0; k < 2; k++) {
+        bool more = true;
+        for (unsigned n = 1; more; n += n < 40 ? 13 : 37) {
+            char path[512];
+            (void)snprintf(path, sizeof(path), "%s/s%zu-%u.twinbit", folder, k, n);
+            fault = (struct fault){.mode = modes[k], .at = n, .code = SQLITE_FULL};
+            more = write_whole_segments(path);
+        }
+    }
+    fault = (struct fault){0};
+    fault_release();
+    make_clean(folder);
+}
+
 /* ---------------------------------------------------------------- real limits */
 
 static void write_many(const char *path, const struct model *m, unsigned rounds,
@@ -401,6 +460,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fault__one_failed_write_costs_the_rest_and_nothing_else),
+        cmocka_unit_test(test_fault__a_failure_at_a_segments_end_leaves_a_whole_trace),
         cmocka_unit_test(test_fault__a_disk_that_stays_full_fails_no_call_but_close),
         cmocka_unit_test(test_kill__at_each_change_leaves_a_readable_prefix),
         cmocka_unit_test(test_kill__at_random_times_keeps_what_was_flushed),
