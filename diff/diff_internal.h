@@ -260,6 +260,17 @@ enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
 void note_incomplete(struct report_builder *rb, const char *fmt, ...) TB_PRINTF(2, 3);
 enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blame *blame,
                                struct tb_error *err) TB_MUST_CHECK;
+/** struct thread_match - a thread of both runs, or of one (then the other's th is NULL) */
+struct thread_match {
+    const struct tb_trace_thread *th[2];
+    struct tb_trace_segment *seg[2]; /* the caller frees them */
+    size_t n[2];
+};
+/** match_threads - which thread of process[0] in t[0] is which of process[1] in t[1]; the caller
+ * frees *@out, whatever is returned */
+enum tb_status match_threads(struct tb_trace *const t[2], const uint32_t process[2],
+                             struct thread_match **out, size_t *n,
+                             struct tb_error *err) TB_MUST_CHECK;
 /** classify_root - settle the cause and give its evidence; names and elements are known */
 void classify_root(const struct report_builder *rb, struct root *root);
 /** next_command - fill root->r.next */

@@ -363,37 +363,6 @@ static enum tb_status note_early_end(struct job *j)
 
 /* ---------------------------------------------------------------- threads */
 
-static const struct tb_trace_thread *thread_by_role(struct tb_trace *t, uint32_t process,
-                                                    const char *role)
-{
-    size_t n;
-    const struct tb_trace_thread *th = tb_trace_threads(t, &n);
-
-    for (size_t i = 0; i < n; i++)
-        if (th[i].process == process && strcmp(th[i].role, role) == 0)
-            return &th[i];
-    return NULL;
-}
-
-static enum tb_status add_track(struct job *j, uint32_t a, uint32_t b)
-{
-    struct track *p = realloc(j->track, (j->tracks + 1) * sizeof(*p));
-
-    if (!p)
-        return TB_ERR_NOMEM;
-    j->track = p;
-    p = &j->track[j->tracks++];
-    *p = (struct track){.id = {a, b}, .differs = SIZE_MAX};
-    for (int side = 0; side < 2; side++)
-        if (p->id[side]) {
-            enum tb_status st =
-                tb_trace_segments(j->r[side].t, p->id[side], &p->seg[side], &p->n[side], j->err);
-            if (st != TB_OK)
-                return st;
-        }
-    return TB_OK;
-}
-
 static enum tb_status unmatched_thread(struct job *j, int side, const struct tb_trace_thread *th)
 {
     struct tb_diff_report *rep = j->rb->rep;
@@ -403,26 +372,36 @@ static enum tb_status unmatched_thread(struct job *j, int side, const struct tb_
                     side ? 'B' : 'A', th->events);
 }
 
-static enum tb_status match_threads(struct job *j)
+static enum tb_status make_tracks(struct job *j)
 {
-    enum tb_status st = TB_OK;
+    struct tb_trace *const t[2] = {j->r[0].t, j->r[1].t};
+    struct thread_match *match = NULL;
+    size_t n = 0;
+    enum tb_status st = match_threads(t, j->process, &match, &n, j->err);
 
-    for (int side = 0; st == TB_OK && side < 2; side++) {
-        size_t n;
-        const struct tb_trace_thread *th = tb_trace_threads(j->r[side].t, &n);
-        for (size_t i = 0; st == TB_OK && i < n; i++) {
-            if (th[i].process != j->process[side])
-                continue;
-            const struct tb_trace_thread *mate =
-                thread_by_role(j->r[!side].t, j->process[!side], th[i].role);
-            if (side == 1 && mate)
-                continue;
-            if (!mate && th[i].events)
-                st = unmatched_thread(j, side, &th[i]);
-            if (st == TB_OK)
-                st = side ? add_track(j, 0, th[i].id) : add_track(j, th[i].id, mate ? mate->id : 0);
+    if (st == TB_OK)
+        j->track = calloc(n ? n : 1, sizeof(*j->track));
+    if (st == TB_OK && !j->track)
+        st = TB_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct thread_match *m = &match[i];
+        if (st != TB_OK) {
+            free(m->seg[0]);
+            free(m->seg[1]);
+            continue;
         }
+        struct track *p = &j->track[j->tracks++];
+        p->differs = SIZE_MAX;
+        for (int side = 0; side < 2; side++) {
+            p->id[side] = m->th[side] ? m->th[side]->id : 0;
+            p->seg[side] = m->seg[side];
+            p->n[side] = m->n[side];
+        }
+        for (int side = 0; st == TB_OK && side < 2; side++)
+            if (m->th[side] && !m->th[!side] && m->th[side]->events)
+                st = unmatched_thread(j, side, m->th[side]);
     }
+    free(match);
     return st;
 }
 
@@ -577,7 +556,7 @@ enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blam
 
     j.r[0].t = rb->a->trace[a->file];
     j.r[1].t = rb->b->trace[b->file];
-    enum tb_status st = match_threads(&j);
+    enum tb_status st = make_tracks(&j);
     if (st == TB_OK)
         st = make_readers(&j);
     for (int side = 0; side < 2; side++)

@@ -17,13 +17,13 @@
 
 #define ELEMENTS 6 /* shape [2,3] of f32 */
 
-enum buffer { WEIGHT, BIAS, BATCH, X, Y, Z, GELU, SUM, GRAD, MASK, JUNK, BUFFERS };
+enum buffer { WEIGHT, BIAS, BATCH, X, Y, Z, GELU, SUM, GRAD, MASK, JUNK, POOL0, POOL1, BUFFERS };
 
 struct maker {
     const struct job *j;
     struct tb_store *store;
     struct tb_error err;
-    uint32_t process, thread[2];
+    uint32_t process, thread[4];
     uint64_t seq, step, random;
     uint64_t value[BUFFERS], alloc[BUFFERS], allocs;
     uint64_t generator;
@@ -318,9 +318,24 @@ static void both_threads(struct maker *m)
         simple(m, 1, "backward\tmodel.fc\t", "aten::mm", Z, GRAD);
 }
 
+/* What two threads of the job's own compute; which one of them was first numbers them */
+static void pool(struct maker *m)
+{
+    bool swapped = m->j->pool == 2;
+
+    for (int i = 0; m->j->pool && i < 2; i++) {
+        bool second = (i == 1) != swapped;
+        simple(m, 2 + (unsigned)i, "", second ? "aten::cos" : "aten::sin", X,
+               second ? POOL1 : POOL0);
+        if (second && now(m, JOB_POOL))
+            simple(m, 2 + (unsigned)i, "", "aten::neg", POOL1, POOL1);
+    }
+}
+
 static void do_step(struct maker *m)
 {
     embed(m);
+    pool(m);
     addmm(m, X, Y, false);
     if (now(m, JOB_UNSEEN))
         m->value[Y] = mix(m->value[Y], 5);
@@ -362,6 +377,10 @@ static void about(struct maker *m)
     ok(m, tb_store_add_process(m->store, &p, &m->process, &m->err));
     ok(m, tb_store_add_thread(m->store, m->process, 0, "main", &m->thread[0], &m->err));
     ok(m, tb_store_add_thread(m->store, m->process, 1, "autograd#0", &m->thread[1], &m->err));
+    if (j->pool) {
+        ok(m, tb_store_add_thread(m->store, m->process, 2, "thread#0", &m->thread[2], &m->err));
+        ok(m, tb_store_add_thread(m->store, m->process, 3, "thread#1", &m->thread[3], &m->err));
+    }
     (void)snprintf(text, sizeof(text), "HOME=/home/u\n%s%sPID_OF_SHELL=1\n",
                    j->variable ? j->variable : "", j->variable ? "\n" : "");
     ok(m, tb_store_text(m->store, "environment", text, strlen(text), &m->err));

@@ -26,6 +26,7 @@ enum job_fault {
     JOB_INSIDE,        /* the sum runs other operators inside, with another result */
     JOB_INSIDE_ALWAYS, /* the same in every step, with another result in this one only */
     JOB_REDUCE,        /* the collective gives something else */
+    JOB_POOL,          /* the second of the two threads of the pool computes something else */
     JOB_ITEM, /* the number that leaves is read by the host: the next step's scale follows it */
 };
 
@@ -36,6 +37,7 @@ struct job {
     uint64_t alloc_gap; /* added between numbers of allocations: other runs, other numbers */
     uint64_t seed;      /* order in which the two threads' events arrive */
     int32_t rank;       /* -1: none; with ranks there is a collective in every step */
+    int pool;           /* threads "thread#0", "thread#1" beside: 0 none, 1 in order, 2 swapped */
     bool split;         /* the collective is two events, its issue and its end */
     int64_t
         peer_fault;    /* step in which another rank gave the collective something else; -1: none */

@@ -467,6 +467,30 @@ static void test_report__the_environment_is_compared(void **state)
     tb_diff_free(r);
 }
 
+/* Threads that race have their numbers by chance: what they did says which is which. */
+static void test_report__threads_are_known_by_what_they_do(void **state)
+{
+    struct job a = job_defaults(), b = job_defaults();
+
+    (void)state;
+    a.pool = 1;
+    b.pool = 2;
+    struct tb_diff_report *r = compare(&a, &b);
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    tb_diff_free(r);
+    b.fault = JOB_POOL;
+    b.at = 4;
+    r = compare(&a, &b);
+    if (r->root_count != 1)
+        tb_diff_text(r, stderr, false);
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    assert_int_equal(r->root_count, 1);
+    assert_string_equal(r->roots[0].b.name.op, "aten::neg");
+    assert_int_equal(r->roots[0].step, 4);
+    tb_diff_free(r);
+    job_clean();
+}
+
 static void test_report__threads_explain_what_adds_up(void **state)
 {
     (void)state;
@@ -640,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_report__a_collective_alone_is_the_root),
         cmocka_unit_test(test_report__a_missing_process_is_said),
         cmocka_unit_test(test_report__the_environment_is_compared),
+        cmocka_unit_test(test_report__threads_are_known_by_what_they_do),
         cmocka_unit_test(test_report__threads_explain_what_adds_up),
         cmocka_unit_test(test_report__bad_input_is_one_line),
         cmocka_unit_test(test_report__a_flipped_byte_is_corruption_never_a_divergence),

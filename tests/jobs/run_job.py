@@ -139,7 +139,7 @@ JOBS = {
     "optimizers": Job(script("optimizers.py"), steps=17),
     "kinds": Job(script("kinds.py")),
     "scripted": Job(script("scripted.py"), steps=4, racing=True),  # torch.jit.fork: this thread or another
-    "threads": Job(script("threading_job.py"), racing=True),
+    "threads": Job(script("threading_job.py")),
     "fork": Job(script("forking.py"), processes=4),
     "spawn": Job(script("spawning.py"), processes=2),
     "closes_fds": Job(script("closes_fds.py"), steps=4),
