@@ -93,6 +93,8 @@ struct Thread {
     uint32_t line = 0; // interned "file:line function" (--stack)
     std::vector<tb_wire_access> wire;
     std::string text;
+    std::vector<uint64_t> seen; // by snapshot spec: events of its name in step seen_step
+    uint64_t seen_step = 0;
 
     uint32_t module() const
     {
@@ -137,8 +139,7 @@ class SeqModules
 struct SnapSpec {
     uint64_t step;
     std::string range, op; // "backward:transformer.h.1.attn", "aten::addmm"
-    uint64_t k;
-    std::atomic<uint64_t> seen{0}; // events of this name since the step began
+    uint64_t k; // counted in each thread since the step began
 };
 
 struct Global {

@@ -492,10 +492,21 @@ static void take_snapshot(Ctx *c, struct tb_rec_thread *rt, size_t index)
     c->body->snaps.push_back(Snap{index, handle});
 }
 
-static bool snapshot_is_due(const Ctx *c)
+// How many events that a spec names have ended in this thread and step.
+static uint64_t &seen_of(Thread *t, int32_t spec)
 {
-    return c->snap_spec >= 0 && G->snaps[(size_t)c->snap_spec].seen.load(
-                                    std::memory_order_relaxed) == G->snaps[(size_t)c->snap_spec].k;
+    uint64_t step = G->step.load(std::memory_order_relaxed);
+
+    if (t->seen.size() != G->snaps.size() || t->seen_step != step) {
+        t->seen.assign(G->snaps.size(), 0);
+        t->seen_step = step;
+    }
+    return t->seen[(size_t)spec];
+}
+
+static bool snapshot_is_due(const Ctx *c, Thread *t)
+{
+    return c->snap_spec >= 0 && seen_of(t, c->snap_spec) == G->snaps[(size_t)c->snap_spec].k;
 }
 
 /* ------------------------------------------------------------------ events */
@@ -731,7 +742,7 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
         check_overwritten(c.get(), rt);
     if (!G->snaps.empty()) {
         c->snap_spec = match_snapshot(t, op);
-        if (snapshot_is_due(c.get()))
+        if (snapshot_is_due(c.get(), t))
             for (size_t i = 0; i < c->body->accs.size(); i++)
                 if (c->body->accs[i].mode == 'r')
                     take_snapshot(c.get(), rt, i);
@@ -1005,7 +1016,7 @@ static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::Record
         add_results(c, rt, fn.outputs());
         resolve(c, rt, reads);
         hash_writes(c, reads);
-        if (snapshot_is_due(c))
+        if (snapshot_is_due(c, t))
             for (size_t i = reads; i < b->accs.size(); i++)
                 if (b->accs[i].mode == 'w')
                     take_snapshot(c, rt, i);
@@ -1018,7 +1029,7 @@ static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::Record
     for (const Snap &s : b->snaps)
         R->snapshot_send(rt, s.handle, seq, (uint32_t)s.acc);
     if (c->snap_spec >= 0)
-        G->snaps[(size_t)c->snap_spec].seen.fetch_add(1, std::memory_order_relaxed);
+        seen_of(t, c->snap_spec)++;
     if (c->op->cls == OpClass::collective && !(flags & TB_EVF_FAILED))
         note_collective(c, t, fn.outputs());
     else if (seq != TB_REC_NO_SEQ)
@@ -1124,8 +1135,6 @@ static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
     emit(&c, t, rt, TB_EV_STEP, 0);
     give_body(t, &c);
     G->step.fetch_add(1, std::memory_order_relaxed);
-    for (SnapSpec &s : G->snaps)
-        s.seen.store(0, std::memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------ start */
