@@ -32,7 +32,7 @@ static const struct tb_cli_option options[] = {
     {"--max-size", NULL, TB_CLI_SIZE, AT(rec.max_size), "SIZE",
      "of the trace; beyond it the oldest detail goes first"},
     {"--stack", NULL, TB_CLI_FLAG, AT(rec.stack), NULL, "keep Python source lines"},
-    {"--map", NULL, TB_CLI_FLAG, AT(rec.map), NULL, "keep 16 partial sums of every write"},
+    {"--map", NULL, TB_CLI_FLAG, AT(rec.map), NULL, "keep 16 partial sums of a write: diff names the part"},
     {"--on-full", NULL, TB_CLI_CHOICE, AT(rec.on_full), TB_CLI_ON_FULL,
      "when recording lags: the job waits (default), or events are lost"},
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",

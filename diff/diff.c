@@ -416,6 +416,8 @@ static enum tb_status finish_root(struct report_builder *rb, struct root *r, str
 
     if (st == TB_OK)
         st = compare_elements(rb, r, err);
+    if (st == TB_OK)
+        st = compare_maps(rb, r, err);
     if (st != TB_OK)
         return st;
     add_stack(rb, r);

@@ -150,6 +150,14 @@ struct tb_diff_tensor {
 
 #define TB_DIFF_EVIDENCE 6
 
+/** struct tb_diff_part - which of the parts of a tensor differ, from the sums of `run --map` */
+struct tb_diff_part {
+    bool known;
+    uint32_t parts, differ;
+    uint64_t count;       /* elements of the tensor */
+    uint64_t first, last; /* elements of the first part that differs */
+};
+
 /** struct tb_diff_root - one independent divergence */
 struct tb_diff_root {
     enum tb_diff_cause cause;
@@ -165,6 +173,7 @@ struct tb_diff_root {
     uint64_t only_a, only_b; /* CONTROL_FLOW: operators that ran in one run only */
     bool elements_known;
     struct tb_elements elements;
+    struct tb_diff_part part;
     char stack[512];   /* source lines, if recorded */
     char summary[256]; /* one line */
     char evidence[TB_DIFF_EVIDENCE][256];

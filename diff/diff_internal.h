@@ -260,6 +260,9 @@ enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
 void note_incomplete(struct report_builder *rb, const char *fmt, ...) TB_PRINTF(2, 3);
 enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blame *blame,
                                struct tb_error *err) TB_MUST_CHECK;
+/** compare_maps - fill root->r.part, if both traces have the map of its tensor */
+enum tb_status compare_maps(const struct report_builder *rb, struct root *root,
+                            struct tb_error *err) TB_MUST_CHECK;
 /** struct thread_match - a thread of both runs, or of one (then the other's th is NULL) */
 struct thread_match {
     const struct tb_trace_thread *th[2];

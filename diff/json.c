@@ -196,6 +196,21 @@ static void elements(FILE *f, const struct tb_diff_root *r)
     fputc('}', f);
 }
 
+static void part(FILE *f, const struct tb_diff_part *m)
+{
+    fputs(", \"map\": ", f);
+    if (!m->known) {
+        fputs("null", f);
+        return;
+    }
+    fprintf(f, "{\"parts\": %" PRIu32, m->parts);
+    number(f, "differ", m->differ);
+    number(f, "first", m->first);
+    number(f, "last", m->last);
+    number(f, "count", m->count);
+    fputc('}', f);
+}
+
 /* ---------------------------------------------------------------- roots */
 
 static void root(FILE *f, const struct tb_diff_root *r)
@@ -218,6 +233,7 @@ static void root(FILE *f, const struct tb_diff_root *r)
     number(f, "only_a", r->only_a);
     number(f, "only_b", r->only_b);
     elements(f, r);
+    part(f, &r->part);
     text(f, "source", r->stack);
     fputs(", \"evidence\": [", f);
     for (unsigned i = 0; i < r->evidence_count; i++) {

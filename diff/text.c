@@ -187,13 +187,27 @@ static void value(const struct page *p, const struct tb_elements *e, const char 
             tb_element_hex(e->dtype, v, hex, sizeof(hex)));
 }
 
+/* What is known without the elements themselves */
+static void part(const struct page *p, const struct tb_diff_part *m)
+{
+    if (!m->known)
+        return;
+    label(p, "elements");
+    fprintf(p->out,
+            "%" PRIu32 " of %" PRIu32 " parts differ; the first is %" PRIu64 "..%" PRIu64
+            " of %" PRIu64 "\n",
+            m->differ, m->parts, m->first, m->last, m->count);
+}
+
 static void elements(const struct page *p, const struct tb_diff_root *r)
 {
     const struct tb_elements *e = &r->elements;
     char hex[80];
 
-    if (!r->elements_known)
+    if (!r->elements_known) {
+        part(p, &r->part);
         return;
+    }
     label(p, "elements");
     fprintf(p->out, "%" PRIu64 " of %" PRIu64 " differ", e->differ, e->count);
     if (!e->differ) {

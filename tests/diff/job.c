@@ -107,15 +107,21 @@ static void fresh(struct maker *m, enum buffer b)
 }
 
 /* The result goes into @b, in place or into new memory */
-static void writes(struct maker *m, struct call *c, enum buffer b, bool in_place)
+static void writes_shaped(struct maker *m, struct call *c, enum buffer b, bool in_place,
+                          const char *shape)
 {
     m->value[b] = mix(c->h, c->args);
     if (!in_place)
         fresh(m, b);
     c->held[c->n] = m->value[b];
-    struct tb_store_access *a = line(c, 'w', "[2,3]", "out");
+    struct tb_store_access *a = line(c, 'w', shape, "out");
     a->alloc = m->alloc[b];
     fingerprint(a, m->value[b]);
+}
+
+static void writes(struct maker *m, struct call *c, enum buffer b, bool in_place)
+{
+    writes_shaped(m, c, b, in_place, "[2,3]");
 }
 
 static void rewrite(struct maker *m, struct call *c, enum buffer b, uint64_t with)
@@ -123,6 +129,15 @@ static void rewrite(struct maker *m, struct call *c, enum buffer b, uint64_t wit
     m->value[b] = mix(m->value[b], with);
     c->held[c->n - 1] = m->value[b];
     fingerprint(&c->a[c->n - 1], m->value[b]);
+}
+
+static void keep_map(struct maker *m, const struct call *c, uint64_t id)
+{
+    uint64_t sums[32];
+
+    for (uint64_t i = 0; i < 32; i++)
+        sums[i] = i / 2 == 5 || i / 2 == 9 ? mix(c->held[c->n - 1], i) : i;
+    ok(m, tb_store_map(m->store, id, c->n - 1, 64 * 512 * 4, sums, 16, &m->err));
 }
 
 static void keep(struct maker *m, const struct call *c, uint64_t id)
@@ -180,12 +195,14 @@ static void addmm(struct maker *m, enum buffer from, enum buffer to, bool second
     reads(m, &c, BIAS, false, "self");
     reads(m, &c, from, false, "mat1");
     reads(m, &c, WEIGHT, false, "mat2");
-    writes(m, &c, to, false);
+    writes_shaped(m, &c, to, false, second && m->j->map ? "[64,512]" : "[2,3]");
     if (second && now(m, JOB_OUTPUT))
         rewrite(m, &c, to, 77);
     uint64_t id = end(m, &c, TB_EV_OP);
     if (second && m->j->snapshot && id)
         keep(m, &c, id);
+    if (second && m->j->map && id)
+        keep_map(m, &c, id);
 }
 
 static void embed(struct maker *m)

@@ -40,14 +40,15 @@ struct job {
     int pool;           /* threads "thread#0", "thread#1" beside: 0 none, 1 in order, 2 swapped */
     bool split;         /* the collective is two events, its issue and its end */
     int64_t
-        peer_fault;    /* step in which another rank gave the collective something else; -1: none */
-    bool inputs;       /* reads are hashed */
-    bool boundary;     /* only states and step marks */
-    bool snapshot;     /* keep what the second addmm reads and writes */
-    bool cut;          /* the trace is not closed in order: killed before step `steps` ends */
-    uint64_t lost;     /* records */
-    const char *cover; /* a row "not covered: <cover>" */
-    const char *argv;  /* NULL: "python train.py" */
+        peer_fault; /* step in which another rank gave the collective something else; -1: none */
+    bool inputs;    /* reads are hashed */
+    bool boundary;  /* only states and step marks */
+    bool snapshot;  /* keep what the second addmm reads and writes */
+    bool map;       /* what the second addmm writes is [64,512], with a map: parts 5 and 9 vary */
+    bool cut;       /* the trace is not closed in order: killed before step `steps` ends */
+    uint64_t lost;  /* records */
+    const char *cover;       /* a row "not covered: <cover>" */
+    const char *argv;        /* NULL: "python train.py" */
     const char *key, *value; /* one more pair of meta */
     const char *variable;    /* one more line of the environment */
     uint64_t max_size;

@@ -45,6 +45,7 @@ static struct tb_diff_report *one_root(struct job b, enum tb_diff_cause cause, c
     a.rank = b.rank;
     a.boundary = b.boundary;
     a.snapshot = b.snapshot;
+    a.map = b.map;
     if (b.fault == JOB_ITEM)
         a.fault = JOB_ITEM;
     b.alloc_gap = 3;
@@ -223,6 +224,24 @@ static void test_report__fewer_roots_may_be_kept(void **state)
 }
 
 /* ---------------------------------------------------------------- elements */
+
+static void test_report__maps_give_the_part(void **state)
+{
+    struct job b = faulty(JOB_OUTPUT, 3);
+
+    (void)state;
+    b.map = true;
+    struct tb_diff_report *r = one_root(b, TB_CAUSE_UNEXPLAINED, "aten::addmm");
+    const struct tb_diff_part *p = &r->roots[0].part;
+    assert_true(p->known && !r->roots[0].elements_known);
+    assert_int_equal(p->parts, 16);
+    assert_int_equal(p->differ, 2);
+    assert_int_equal(p->first, 5 * 2048); /* two leaves of 1,024 elements a part */
+    assert_int_equal(p->last, 6 * 2048 - 1);
+    assert_int_equal(p->count, 64 * 512);
+    tb_diff_free(r);
+    job_clean();
+}
 
 static void test_report__snapshots_give_the_elements(void **state)
 {
@@ -652,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_report__a_host_value_that_follows_is_infected),
         cmocka_unit_test(test_report__several_roots_are_ranked_by_step),
         cmocka_unit_test(test_report__fewer_roots_may_be_kept),
+        cmocka_unit_test(test_report__maps_give_the_part),
         cmocka_unit_test(test_report__snapshots_give_the_elements),
         cmocka_unit_test(test_report__boundary_names_the_step),
         cmocka_unit_test(test_report__resumed_runs_are_aligned_by_step),
