@@ -17,6 +17,14 @@
 
 #include "access.h"
 
+namespace torch
+{
+namespace autograd
+{
+TORCH_API int get_current_graph_task_id(); // of engine.h, which is large
+}
+} // namespace torch
+
 namespace tb
 {
 
@@ -96,11 +104,22 @@ struct Thread {
     std::vector<uint64_t> seen; // by snapshot spec: events of its name in step seen_step
     uint64_t seen_step = 0;
 
+    int task = -1; // graph task of the last backward node that ended here
+    uint32_t task_module = 0;
+
+    // in a backward node, or between two of them: there the engine sums gradients and runs hooks
+    bool backward() const
+    {
+        return backward_depth ||
+               (task >= 0 && torch::autograd::get_current_graph_task_id() == task);
+    }
     uint32_t module() const
     {
-        if (backward_depth == 0)
-            return modules.empty() ? 0 : modules.back();
-        return modules.size() > module_base ? modules.back() : backward_module;
+        if (modules.size() > (backward_depth ? module_base : 0))
+            return modules.back();
+        if (backward_depth)
+            return backward_module;
+        return task >= 0 && backward() ? task_module : 0;
     }
 };
 
@@ -139,7 +158,7 @@ class SeqModules
 struct SnapSpec {
     uint64_t step;
     std::string range, op; // "backward:transformer.h.1.attn", "aten::addmm"
-    uint64_t k; // counted in each thread since the step began
+    uint64_t k;            // counted in each thread since the step began
 };
 
 struct Global {
@@ -159,7 +178,7 @@ Thread *thread_state();
 
 static inline const char *phase_of(const Thread *t)
 {
-    return t->backward_depth ? "backward" : t->optimizer_depth ? "optimizer" : "forward";
+    return t->backward() ? "backward" : t->optimizer_depth ? "optimizer" : "forward";
 }
 
 } // namespace tb

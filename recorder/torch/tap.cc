@@ -112,7 +112,7 @@ static uint64_t range_key(const Thread *t)
 {
     uint64_t h = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
 
-    return hash_combine(h, (uint64_t)t->module() << 2 | (t->backward_depth    ? 1u
+    return hash_combine(h, (uint64_t)t->module() << 2 | (t->backward()        ? 1u
                                                          : t->optimizer_depth ? 2u
                                                                               : 0u));
 }
@@ -539,7 +539,7 @@ static uint64_t emit(Ctx *c, Thread *t, struct tb_rec_thread *rt, uint8_t kind, 
     tb_wire_event e;
     std::memset(&e, 0, sizeof(e));
     e.kind = kind;
-    e.flags = (uint16_t)(flags | (t->backward_depth ? TB_EVF_BACKWARD : 0) |
+    e.flags = (uint16_t)(flags | (t->backward() ? TB_EVF_BACKWARD : 0) |
                          (c->partial ? TB_EVF_PARTIAL : 0) | (G->inputs ? TB_EVF_READS_HASHED : 0));
     e.accesses = (uint32_t)b->accs.size();
     e.open = c->open;
@@ -808,6 +808,9 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
     try {
         if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION)
             return start_backward(t, fn);
+        // also of a torch.autograd.Function, whose forward has a name and no schema
+        if (fn.seqNr() >= 0 && t->module() != 0)
+            G->seqs.put(t->id, fn.seqNr(), t->module());
         const c10::FunctionSchema *schema = schema_of(fn);
         if (!schema) {
             if (fn.scope() != at::RecordScope::USER_SCOPE)
@@ -824,8 +827,6 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
             return c;
         }
         const OpInfo *op = op_info(*schema);
-        if (fn.seqNr() >= 0 && t->module() != 0)
-            G->seqs.put(t->id, fn.seqNr(), t->module());
         switch (op->cls) {
         case OpClass::ignore:
             return nullptr;
@@ -970,7 +971,7 @@ static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &o
     w.op = c->op;
     w.args = c->args;
     w.module = t->module();
-    w.backward = t->backward_depth != 0;
+    w.backward = t->backward();
     for (const Written &x : c->body->written)
         if (auto impl = x.tensor.lock()) {
             w.tensors.push_back(at::Tensor(std::move(impl)));
@@ -1048,6 +1049,8 @@ static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)
         t->suppressed--;
         return;
     case CtxKind::backward:
+        t->task = torch::autograd::get_current_graph_task_id();
+        t->task_module = t->backward_module;
         t->backward_depth--;
         t->backward_module = c->saved_module;
         t->module_base = c->saved_base;

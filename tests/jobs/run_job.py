@@ -50,6 +50,7 @@ class Job:
     racing: bool = False           # threads of its own race: which runs an operator first is chance (README, Limits)
     uncovered: int = 0             # processes that twinbit must say it did not cover
     processes: int = 1             # processes with events, at least
+    names: tuple = ()              # event names (step/phase:module/operator#k) that must be in the trace
     steps: int = 0                 # optimizer steps that must be in the trace
     modules: tuple = ("torch",)    # what the job's Python must have
     timeout: int = 300
@@ -139,6 +140,10 @@ JOBS = {
     "optimizers": Job(script("optimizers.py"), steps=17),
     "kinds": Job(script("kinds.py")),
     "scripted": Job(script("scripted.py"), steps=4, racing=True),  # torch.jit.fork: this thread or another
+    "modules": Job(script("modules.py"), steps=2, names=(
+        "1/forward:act/aten::mul.Tensor#0", "1/backward:act/aten::cosh#0", "1/backward:fc/aten::sum.dim_IntList#0",
+        "1/forward:fc/aten::addmm#1", "1/backward:deep.0/aten::addmm#0", "1/backward:deep.0/aten::sum.dim_IntList#0",
+        "1/backward:deep.1/aten::tanh_backward#0", "1/backward:fc/aten::clamp#0", "1/optimizer:/aten::add_.Tensor#0")),
     "threads": Job(script("threading_job.py")),
     "fork": Job(script("forking.py"), processes=4),
     "spawn": Job(script("spawning.py"), processes=2),
@@ -253,6 +258,9 @@ def check_trace(job, trace, inputs):
     steps = len(ask(trace, "steps")) if job.steps else 0
     if steps < job.steps:
         problems.append(f"{steps} steps recorded, expected at least {job.steps}")
+    if job.names:
+        have = {"/".join(r["name"].split("/")[3:]) for r in ask(trace, "events")}
+        problems += [f"no event {n}" for n in job.names if n not in have]
     unseen = [r for r in ask(trace, "coverage") if r["severity"] == "unseen writer"]
     count = sum(r["count"] for r in unseen)
     if (inputs and count != job.unseen) or (not inputs and count):
