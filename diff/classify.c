@@ -527,17 +527,21 @@ void classify_root(const struct report_builder *rb, struct root *r)
 /* The same job recorded twice more with @options and compared; two commands where they differ */
 static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *options)
 {
-    const char *a = rb->rep->run[0].command, *b = rb->rep->run[1].command;
+    const char *command[2] = {rb->rep->run[0].command, rb->rep->run[1].command};
+    const char *env[2];
 
-    if (strcmp(a, b) == 0)
+    if (strcmp(command[0], command[1]) == 0 && strcmp(rb->setting[0], rb->setting[1]) == 0) {
         (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %.700s -- %.250s", options,
-                       a);
-    else
-        (void)snprintf(
-            r->r.next, sizeof(r->r.next),
-            "twinbit run %.200s -o a.twinbit -- %.250s; twinbit run %.200s -o b.twinbit -- %.250s; "
-            "twinbit diff a.twinbit b.twinbit",
-            options, a, options, b);
+                       command[0]);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        env[i] = rb->setting[i][0] == '-' ? "env " : "";
+    (void)snprintf(r->r.next, sizeof(r->r.next),
+                   "%s%stwinbit run %.300s -o a.twinbit -- %.250s; %s%stwinbit run %.300s -o "
+                   "b.twinbit -- %.250s; twinbit diff a.twinbit b.twinbit",
+                   env[0], rb->setting[0], options, command[0], env[1], rb->setting[1], options,
+                   command[1]);
 }
 
 static void with_snapshots(const struct report_builder *rb, struct root *r)

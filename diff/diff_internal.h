@@ -249,6 +249,7 @@ struct report_builder {
     struct run *a, *b;
     bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
+    char setting[2][256]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */
 };
 enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
                         ...) TB_PRINTF(4, 5);

@@ -71,6 +71,12 @@ static const char *const ignored_variables[] = {
     "TMPDIR",
 };
 
+/* Variables that change what a job computes: a command that repeats a run must set them alike */
+static const char *const decisive_variables[] = {
+    "OMP_*",    "GOMP_*", "KMP_*",          "MKL_*",      "OPENBLAS_*", "ATEN_*",   "TORCH*",
+    "PYTORCH*", "DNNL_*", "PYTHONHASHSEED", "ONEDNN_*",   "CUBLAS*",    "CUDA_*",   "CUDNN_*",
+    "NCCL_*",   "GLOO_*", "MALLOC_*",       "LD_PRELOAD", "NVIDIA_*",   "NUMEXPR_*"};
+
 #define LINES_MAX 200u
 #define SHOWN 60u /* values up to this length are shown whole */
 
@@ -175,9 +181,45 @@ static enum tb_status both_differ(struct tb_diff_report *rep, const char *what,
                     p->value + skip, skip ? "..." : "", m > 180 ? 180 : (int)m, q->value + skip);
 }
 
-static enum tb_status compare_pairs(struct tb_diff_report *rep, const char *what, struct pairs *a,
+/* "KEY='VALUE' " at the end, or "-u KEY " of a variable that was not set at the front, as env(1)
+ * takes them */
+static void add_setting(char *out, size_t size, const struct pair *key, const struct pair *p)
+{
+    char head[160];
+    size_t n = strlen(out);
+
+    if (p && !memchr(p->value, '\'', p->value_len))
+        (void)snprintf(out + n, size - n, "%.*s='%.*s' ", (int)key->key_len, key->key,
+                       (int)p->value_len, p->value);
+    if (p)
+        return;
+    (void)snprintf(head, sizeof(head), "-u %.*s ", (int)key->key_len, key->key);
+    memmove(out + strlen(head), out, n + 1);
+    memcpy(out, head, strlen(head));
+}
+
+/* A variable that differs; @p or @q is NULL where it was not set */
+static void note_setting(struct report_builder *rb, const struct pair *p, const struct pair *q)
+{
+    const struct pair *key = p ? p : q;
+    size_t longest = p && (!q || p->value_len > q->value_len) ? p->value_len : q->value_len;
+    char name[100];
+
+    (void)snprintf(name, sizeof(name), "%.*s", (int)key->key_len, key->key);
+    if (!matches(decisive_variables, TB_ARRAY_LEN(decisive_variables), name) ||
+        key->key_len >= sizeof(name))
+        return;
+    for (int i = 0; i < 2; i++) /* what does not fit is left out, in both */
+        if (strlen(rb->setting[i]) + key->key_len + longest + 8 > sizeof(rb->setting[i]))
+            return;
+    add_setting(rb->setting[0], sizeof(rb->setting[0]), key, p);
+    add_setting(rb->setting[1], sizeof(rb->setting[1]), key, q);
+}
+
+static enum tb_status compare_pairs(struct report_builder *rb, const char *what, struct pairs *a,
                                     struct pairs *b, bool variables)
 {
+    struct tb_diff_report *rep = rb->rep;
     enum tb_status st = TB_OK;
 
     if (a->n)
@@ -191,10 +233,11 @@ static enum tb_status compare_pairs(struct tb_diff_report *rep, const char *what
         j += c >= 0;
         if (rep->environment_count >= LINES_MAX || ignored(p ? p : q, variables))
             continue;
-        if (!p || !q)
-            st = one_sided(rep, what, p ? p : q, p ? 'A' : 'B');
-        else if (p->value_len != q->value_len || memcmp(p->value, q->value, p->value_len) != 0)
-            st = both_differ(rep, what, p, q);
+        if (p && q && p->value_len == q->value_len && memcmp(p->value, q->value, p->value_len) == 0)
+            continue;
+        if (variables && strncmp(what, "env", 3) == 0) /* of the first file */
+            note_setting(rb, p, q);
+        st = p && q ? both_differ(rep, what, p, q) : one_sided(rep, what, p ? p : q, p ? 'A' : 'B');
     }
     return st;
 }
@@ -248,10 +291,10 @@ static enum tb_status compare_files(struct report_builder *rb, const char *prefi
 
     if (collect_meta(a, &x) && collect_meta(b, &y) && collect_environment(a, &ex) &&
         collect_environment(b, &ey)) {
-        st = compare_pairs(rb->rep, prefix, &x, &y, false);
+        st = compare_pairs(rb, prefix, &x, &y, false);
         (void)snprintf(what, sizeof(what), "%senvironment ", prefix);
         if (st == TB_OK)
-            st = compare_pairs(rb->rep, what, &ex, &ey, true);
+            st = compare_pairs(rb, what, &ex, &ey, true);
     }
     free(x.p);
     free(y.p);

@@ -518,6 +518,10 @@ static void test_report__threads_explain_what_adds_up(void **state)
     b.variable = "OMP_NUM_THREADS=8";
     struct tb_diff_report *r = compare(&a, &b);
     assert_int_equal(r->roots[0].cause, TB_CAUSE_ACCUMULATION);
+    /* what to run next sets the variables as each run had them */
+    const char *next = r->roots[0].next;
+    assert_ptr_equal(strstr(next, "env -u OMP_NUM_THREADS twinbit run"), next);
+    assert_non_null(strstr(next, "; OMP_NUM_THREADS='8' twinbit run"));
     tb_diff_free(r);
     a.key = b.key = "torch.version";
     a.value = "2.15.0";
