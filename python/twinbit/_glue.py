@@ -417,14 +417,95 @@ def user_step(number):
     _end_step(None, number)
 
 
-def _trace_lines(frame, event, arg):
-    """--stack: remember the line of the job's own code that runs; frames of libraries are left alone."""
-    code = frame.f_code
-    name = code.co_filename
-    if "site-packages" in name or "/lib/python" in name or name.startswith("<"):
-        return None
-    _lib.twinbit_line(_state.intern(f"{name}:{frame.f_lineno} {code.co_name}"))
-    return _trace_lines
+class _Lines:
+    """--stack: tells the tap which line of the job's own code runs; libraries count for their caller's line.
+
+    Runs as a trace function (sys.settrace) in the job's own frames only.
+    """
+
+    def __init__(self):
+        import os
+        import sysconfig
+
+        paths = sysconfig.get_paths()
+        self.libraries = tuple({os.path.join(paths[k], "") for k in ("stdlib", "platstdlib", "purelib", "platlib")} |
+                               {os.path.join(os.path.dirname(os.path.abspath(__file__)), "")})
+        self.own = {}    # file: is it the job's own? (To hash a code object would be slow.)
+        self.lines = {}  # (file, line): id of its text
+        self.roots = {}  # top-level module: is it a library?
+
+    def is_own(self, code):
+        name = code.co_filename
+        own = self.own.get(name)
+        if own is None:
+            own = not (name.startswith(self.libraries) or "/site-packages/" in name or "/dist-packages/" in name or
+                       (name.startswith("<") and name not in ("<string>", "<stdin>")))
+            self.own[name] = own
+        return own
+
+    def tell(self, frame):
+        """The line of @frame, or of the nearest one above it that is the job's own."""
+        while frame is not None and not self.is_own(frame.f_code):
+            frame = frame.f_back
+        if frame is None:
+            _lib.twinbit_line(0)
+            return
+        code = frame.f_code
+        key = code.co_filename, frame.f_lineno
+        line = self.lines.get(key)
+        if line is None:
+            line = self.lines[key] = _state.intern(f"{key[0]}:{key[1]} {code.co_name}")
+        _lib.twinbit_line(line)
+
+    def trace(self, frame, event, arg):
+        own = self.own.get(frame.f_code.co_filename)
+        if own is False or (own is None and not self.is_own(frame.f_code)):
+            return None
+        self.tell(frame.f_back if event == "return" else frame)
+        return self.trace
+
+    def is_library(self, module):
+        """Is this top-level module not the job's own? Its import is not traced: torch's takes a million calls."""
+        found = self.roots.get(module)
+        if found is None:
+            import importlib.util
+
+            try:
+                spec = sys.modules[module].__spec__ if module in sys.modules else importlib.util.find_spec(module)
+                origin = spec.origin or "" if spec else ""
+            except Exception:
+                origin = ""
+            found = self.roots[module] = origin.startswith(self.libraries) or origin in ("built-in", "frozen")
+        return found
+
+    def leave_imports_alone(self):
+        from importlib import _bootstrap
+
+        load = _bootstrap._find_and_load
+
+        def _find_and_load(name, import_):
+            if sys.gettrace() != self.trace or not self.is_library(name.partition(".")[0]):
+                return load(name, import_)
+            sys.settrace(None)
+            try:
+                return load(name, import_)
+            finally:
+                sys.settrace(self.trace)
+
+        _bootstrap._find_and_load = _find_and_load
+
+    def start(self):
+        """In this thread, with the frames that run already, and in those to come."""
+        import threading
+
+        frame = sys._getframe()
+        while frame is not None:
+            if self.is_own(frame.f_code):
+                frame.f_trace = self.trace
+            frame = frame.f_back
+        self.leave_imports_alone()
+        threading.settrace(self.trace)
+        sys.settrace(self.trace)
 
 
 def _load_pytap():
@@ -489,6 +570,6 @@ def install(tap_path):
     os.register_at_fork(after_in_child=_after_fork)
     if lib.twinbit_flags() & _STACK:
         if sys.gettrace() is None:
-            sys.settrace(_trace_lines)
+            _Lines().start()
         else:
             _cover(1, "stack", "sys.settrace", "another tracer holds it: no source lines")

@@ -51,6 +51,7 @@ class Job:
     uncovered: int = 0             # processes that twinbit must say it did not cover
     processes: int = 1             # processes with events, at least
     names: tuple = ()              # event names (step/phase:module/operator#k) that must be in the trace
+    lines: object = field(default_factory=dict)  # with --stack: event name -> text of the job's line that runs it
     steps: int = 0                 # optimizer steps that must be in the trace
     modules: tuple = ("torch",)    # what the job's Python must have
     timeout: int = 300
@@ -143,7 +144,15 @@ JOBS = {
     "modules": Job(script("modules.py"), steps=2, names=(
         "1/forward:act/aten::mul.Tensor#0", "1/backward:act/aten::cosh#0", "1/backward:fc/aten::sum.dim_IntList#0",
         "1/forward:fc/aten::addmm#1", "1/backward:deep.0/aten::addmm#0", "1/backward:deep.0/aten::sum.dim_IntList#0",
-        "1/backward:deep.1/aten::tanh_backward#0", "1/backward:fc/aten::clamp#0", "1/optimizer:/aten::add_.Tensor#0")),
+        "1/backward:deep.1/aten::tanh_backward#0", "1/backward:fc/aten::clamp#0", "1/optimizer:/aten::add_.Tensor#0"), lines={
+            "0/forward:/aten::randn#0": "model(torch.randn(8, 16)).backward()",
+            "1/forward:fc/aten::addmm#0": "x = self.act(self.fc(x))",
+            "1/forward:act/aten::mul.Tensor#0": "return x * x",
+            "1/forward:fc/aten::addmm#1": "return self.fc(x).sum()",
+            "1/backward:act/aten::cosh#0": "return torch.cosh(x) * 0 + 2 * g * x",
+            "1/backward:fc/aten::clamp#0": "model.fc.weight.register_hook(lambda g: g.clamp(-1, 1))",
+            "1/backward:fc/aten::sum.dim_IntList#0": "model(torch.randn(8, 16)).backward()",
+            "1/optimizer:/aten::add_.Tensor#0": "optimizer.step()"}),
     "threads": Job(script("threading_job.py")),
     "fork": Job(script("forking.py"), processes=4),
     "spawn": Job(script("spawning.py"), processes=2),
@@ -269,6 +278,18 @@ def check_trace(job, trace, inputs):
     return [f"{trace}: {p}" for p in problems]
 
 
+def check_lines(job, trace):
+    """check_lines - --stack names the line of the job's own code, wherever the operator itself was called"""
+    have = {"/".join(r["name"].split("/")[3:]): r["stack"] for r in ask(trace, "events")}
+    problems = []
+    for name, text in job.lines.items():
+        file, line = re.match(r"(.*):(\d+) ", have.get(name) or "none:0 ").groups()
+        found = Path(file).read_text().splitlines()[int(line) - 1].strip() if int(line) else ""
+        if found != text:
+            problems.append(f"{trace}: {name} is at '{file}:{line}': '{found}', expected '{text}'")
+    return problems
+
+
 def check_uncovered(job, name):
     text = Path(name + ".stderr").read_text(errors="replace")
     found = re.search(r"(\d+) process(?:es)? not covered", text)
@@ -300,6 +321,10 @@ def check_job(name):
         except Failed as e:
             problems.append(str(e))
         problems += check_uncovered(job, run)
+    if job.lines:
+        wrap = [TWINBIT, "run", "--force", "-o", "stack.twinbit", "--stack", "--"]
+        problems += compare(bare, run_once(job, "stack", wrap), "stack")
+        problems += check_lines(job, "stack.twinbit")
     if not job.racing:
         problems += check_diff("a.twinbit", "b.twinbit", 3 if job.uncovered else 0)
     return problems
