@@ -189,6 +189,8 @@ size_t tb_ring_spill(struct tb_ring *r);
 void tb_ring_freeze(struct tb_ring *r);
 /** tb_ring_pending - bytes not yet read */
 uint64_t tb_ring_pending(struct tb_ring *r);
+/** tb_ring_is_urgent - so many bytes that the producer has rung, or it waits for room */
+bool tb_ring_is_urgent(struct tb_ring *r);
 
 /* ---------------------------------------------------------------- merge.c, emit.c (drain thread)
  */
@@ -242,8 +244,8 @@ uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget,
 void tb_merge_stops(struct tb_merge *m, struct tb_sink *sink);
 /** tb_merge_finish - the process is gone: write all that is left, in order, gaps skipped */
 void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink);
-/** tb_merge_has_work - bytes wait in a ring */
-bool tb_merge_has_work(struct tb_merge *m);
+/** tb_merge_is_urgent - much waits in a ring, or its producer does */
+bool tb_merge_is_urgent(struct tb_merge *m);
 
 /** tb_emit_other - a record that is neither an event nor a skip */
 void tb_emit_other(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,

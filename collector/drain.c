@@ -15,8 +15,8 @@
 
 #define BUDGET 8192u /* events of a process before the next one has its turn */
 #define FLUSH_NS 250000000u
-#define SLEEP_MIN_MS 1u
-#define SLEEP_MAX_MS 20u
+#define SLEEP_MS 20u
+#define ENOUGH 64u /* events in one turn, from which on the next turn follows at once */
 
 struct tb_drain {
     struct tb_sink sink;
@@ -246,22 +246,26 @@ static uint32_t run_merges(struct tb_drain *d, uint64_t now)
     return done;
 }
 
-static bool has_work(struct tb_drain *d)
+static bool is_urgent(struct tb_drain *d)
 {
     for (struct tb_merge *m = d->merges; m; m = m->next)
-        if (!m->finished && tb_merge_has_work(m))
+        if (!m->finished && tb_merge_is_urgent(m))
             return true;
     return !queue_empty(d);
 }
 
-/* A producer that has written much, or waits, rings the bell while `sleeping` is set. */
-static void sleep_some(struct tb_drain *d, unsigned ms)
+/* A producer that has written much, or waits, rings the bell while `sleeping` is set. What is
+ * little can wait: each wake-up takes a core from the job. */
+static void sleep_some(struct tb_drain *d, bool stuck)
 {
-    struct timespec limit = {0, (long)ms * 1000000};
+    struct timespec limit = {0, SLEEP_MS * 1000000l};
     uint32_t seen = __atomic_load_n(&d->bell->word, __ATOMIC_SEQ_CST);
 
     __atomic_store_n(&d->bell->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!has_work(d) || ms == SLEEP_MIN_MS)
+    bool urgent = is_urgent(d);
+    if (urgent && stuck) /* a ring waits for an event that is not in another one yet */
+        limit.tv_nsec = 1000000;
+    if (!urgent || stuck)
         (void)syscall(SYS_futex, &d->bell->word, FUTEX_WAIT, seen, &limit, NULL, 0);
     __atomic_store_n(&d->bell->sleeping, 0, __ATOMIC_SEQ_CST);
 }
@@ -269,7 +273,6 @@ static void sleep_some(struct tb_drain *d, unsigned ms)
 static void *drain_main(void *arg)
 {
     struct tb_drain *d = arg;
-    unsigned sleep_ms = SLEEP_MIN_MS;
     uint64_t flushed = now_ns();
     bool more = true;
 
@@ -281,12 +284,8 @@ static void *drain_main(void *arg)
             flush(d);
             flushed = now;
         }
-        if (done || !more) {
-            sleep_ms = SLEEP_MIN_MS;
-            continue;
-        }
-        sleep_some(d, sleep_ms);
-        sleep_ms = sleep_ms * 2 < SLEEP_MAX_MS ? sleep_ms * 2 : SLEEP_MAX_MS;
+        if (more && done < ENOUGH)
+            sleep_some(d, done == 0);
     }
     for (struct tb_merge *m = d->merges; m; m = m->next) {
         for (struct tb_ring *r = m->rings; r; r = r->next)

@@ -227,10 +227,10 @@ void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
     tb_emit_leftover(m, sink);
 }
 
-bool tb_merge_has_work(struct tb_merge *m)
+bool tb_merge_is_urgent(struct tb_merge *m)
 {
     for (struct tb_ring *r = m->rings; r; r = r->next)
-        if (tb_ring_pending(r))
+        if (tb_ring_is_urgent(r))
             return true;
     return false;
 }

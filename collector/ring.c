@@ -187,3 +187,11 @@ uint64_t tb_ring_pending(struct tb_ring *r)
         (void)look(r);
     return r->broken ? 0 : r->head - r->tail;
 }
+
+bool tb_ring_is_urgent(struct tb_ring *r)
+{
+    uint64_t bytes = tb_ring_pending(r);
+
+    return bytes >= TB_WIRE_BELL_BYTES ||
+           (bytes && __atomic_load_n(&r->page->waiting, __ATOMIC_RELAXED));
+}

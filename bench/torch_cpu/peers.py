@@ -12,6 +12,7 @@ EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../exampl
 sys.path.insert(0, EXAMPLE)
 
 import train
+from baton import Clock
 
 
 def at_steps(begin, end):
@@ -67,4 +68,6 @@ if __name__ == "__main__":
     peer = {"debugmode": debugmode, "msprobe": msprobe}[sys.argv[1]]
     where = sys.argv[2]
     sys.argv[1:3] = []
+    train.time = Clock()
     peer(where)
+    train.time.over()
