@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #define PAGE_SIZE 8192
 #define CHECKPOINT_BYTES (4u << 20)
 #define BALLAST_BYTES (8u << 20) /* a -wal of CHECKPOINT_BYTES and a batch, written back once */
+#define READERS_NS 3000000000u   /* how long closing waits for who reads the trace */
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
@@ -395,22 +397,32 @@ static void write_footer(struct tb_store *s)
     tb_writer_commit(s);
 }
 
-/* One file: everything back from the -wal, which goes away. */
-static int one_file(struct tb_store *s)
+static int leave_wal(struct tb_store *s)
 {
     sqlite3_stmt *st = NULL;
     int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 
-    for (size_t i = 0; i < TB_SQL_COUNT; i++) {
-        (void)sqlite3_finalize(s->stmt[i]);
-        s->stmt[i] = NULL;
-    }
     if (rc == SQLITE_OK)
         rc = sqlite3_prepare_v2(s->db, "PRAGMA journal_mode=DELETE", -1, &st, NULL);
     if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
         rc = strcmp((const char *)sqlite3_column_text(st, 0), "delete") == 0 ? SQLITE_OK
                                                                              : SQLITE_BUSY;
     (void)sqlite3_finalize(st);
+    return rc;
+}
+
+/* One file: everything back from the -wal, which goes away once nobody reads it any more. */
+static int one_file(struct tb_store *s)
+{
+    uint64_t end = tb_writer_clock() + READERS_NS;
+    int rc;
+
+    for (size_t i = 0; i < TB_SQL_COUNT; i++) {
+        (void)sqlite3_finalize(s->stmt[i]);
+        s->stmt[i] = NULL;
+    }
+    while ((rc = leave_wal(s)) == SQLITE_BUSY && tb_writer_clock() < end)
+        (void)poll(NULL, 0, 5);
     return rc;
 }
 
@@ -443,7 +455,11 @@ enum tb_status tb_store_close(struct tb_store *s, struct tb_error *err)
     sql = s->failed ? SQLITE_IOERR : one_file(s);
     if (sqlite3_close(s->db) == SQLITE_OK)
         s->db = NULL;
-    if (sql != SQLITE_OK)
+    if (sql == SQLITE_BUSY) /* whole, but in two files */
+        rc = tb_fail(err, TB_ERR_BUSY,
+                     "'%s' is being read: it stays in two files, keep '%s-wal' beside it",
+                     s->record, s->record);
+    else if (sql != SQLITE_OK)
         rc = tb_fail(err, TB_ERR_IO, "cannot finish '%s': %s", s->record,
                      s->failed ? s->why : sqlite3_errstr(sql));
     else if (stopped)

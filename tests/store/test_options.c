@@ -275,6 +275,59 @@ static void test_coverage__equal_rows_are_counted_together(void **state)
     make_clean(folder);
 }
 
+/* ---------------------------------------------------------------- readers meanwhile */
+
+/* Closes a trace that a child has open from before until @ms after the closing began. */
+static enum tb_status close_while_read(const char *path, unsigned ms, struct tb_error *err)
+{
+    struct tb_store_process p = {.identity = "0", .rank = -1, .worker = -1};
+    struct tb_store *s;
+    struct tb_trace *t;
+    int ready[2];
+    char byte = 0;
+    uint32_t process;
+
+    assert_ok(tb_store_create(&s, path, NULL, &make_error));
+    assert_ok(tb_store_add_process(s, &p, &process, &make_error));
+    assert_ok(tb_store_flush(s, &make_error));
+    assert_int_equal(pipe(ready), 0);
+    pid_t reader = fork();
+    if (reader == 0) {
+        if (tb_trace_open(&t, path, NULL) != TB_OK || write(ready[1], "r", 1) != 1)
+            _exit(1);
+        (void)usleep(ms * 1000);
+        tb_trace_close(t);
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    enum tb_status rc = tb_store_close(s, err);
+    if (ms > 60000)
+        (void)kill(reader, SIGKILL);
+    assert_int_equal(waitpid(reader, NULL, 0), reader);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+    return rc;
+}
+
+static void test_close__waits_for_who_reads_the_trace(void **state)
+{
+    const char *folder = make_folder(), *path = make_path(folder, "a");
+    struct tb_error err = {0};
+    struct tb_trace *t;
+
+    (void)state;
+    assert_int_equal(close_while_read(path, 300, &err), TB_OK);
+    assert_false(make_exists(make_path(folder, "a-wal")));
+    path = make_path(folder, "b");
+    assert_int_equal(close_while_read(path, 100000, &err), TB_ERR_BUSY);
+    assert_non_null(strstr(err.text, "keep '"));
+    assert_ok(tb_trace_open(&t, path, &make_error));
+    assert_true(tb_trace_info(t)->complete);
+    assert_ok(tb_trace_verify(t, &make_error));
+    tb_trace_close(t);
+    make_clean(folder);
+}
+
 /* ---------------------------------------------------------------- misuse */
 
 static void test_event__misuse_changes_nothing(void **state)
@@ -450,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_max_size__deletes_the_oldest_detail_and_keeps_segments),
         cmocka_unit_test(test_coverage__is_digested_in_the_segment_of_its_event),
         cmocka_unit_test(test_coverage__equal_rows_are_counted_together),
+        cmocka_unit_test(test_close__waits_for_who_reads_the_trace),
         cmocka_unit_test(test_event__misuse_changes_nothing),
         cmocka_unit_test(test_extras__maps_snapshots_stacks_texts_come_back),
         cmocka_unit_test(test_open__reads_a_trace_that_is_being_recorded),
