@@ -2,8 +2,10 @@
 // check.
 //
 // Start at Allocs::find(). A storage is held by a weak reference, so its address cannot be handed
-// to another storage while the table knows it; the bytes are freed as ever. Entries of dead
-// storages are swept a few at a time. Extents (who wrote which bytes last) are kept with --inputs
+// to another storage while the table knows it; the bytes are freed as ever. Most storages die
+// young: each new one makes the table look at the one that came kYoung before it, and entries of
+// dead storages are dropped, so the table stays small and in cache. Older ones are swept a few at a
+// time. Extents (who wrote which bytes last) are kept with --inputs
 // only.
 #pragma once
 
@@ -91,7 +93,7 @@ class Allocs
         a.key = s;
         c10::raw::weak_intrusive_ptr::incref(s);
         begin(a);
-        sweep(8);
+        look_at_young(s);
         return &a;
     }
 
@@ -103,8 +105,11 @@ class Allocs
         c10::StorageImpl *storage;
     };
 
+    static constexpr size_t kYoung = 32;
+
     Alloc *table_ = nullptr;
-    size_t cap_ = 0, used_ = 0, hand_ = 0;
+    size_t cap_ = 0, used_ = 0, hand_ = 0, born_ = 0;
+    c10::StorageImpl *young_[kYoung] = {}; // the last new ones; only looked up by, never followed
     uint64_t next_id_ = 1;
     std::map<const char *, External>
         external_; // live storages over somebody else's memory, by address
@@ -160,15 +165,26 @@ class Allocs
         external_[p] = External{a.nbytes, a.id, a.key};
     }
 
-    void sweep(int n)
+    // Drops what died of the entries it looks at. The entry of @s, just made, stays where it is.
+    void look_at_young(c10::StorageImpl *s)
     {
-        for (; n > 0 && cap_ > 0; n--) {
-            hand_ = (hand_ + 1) & (cap_ - 1);
-            Alloc &a = table_[hand_];
-            if (a.key == nullptr || a.key == kTomb || !dead(a.key))
-                continue;
-            drop(a);
+        c10::StorageImpl *&oldest = young_[born_++ % kYoung];
+        if (oldest != nullptr) {
+            size_t i = slot_of(oldest);
+            while (table_[i].key != nullptr && table_[i].key != oldest)
+                i = (i + 1) & (cap_ - 1);
+            drop_dead(i);
         }
+        oldest = s;
+        hand_ = (hand_ + 1) & (cap_ - 1);
+        drop_dead(hand_);
+    }
+
+    void drop_dead(size_t i)
+    {
+        Alloc &a = table_[i];
+        if (a.key != nullptr && a.key != kTomb && dead(a.key))
+            drop(a);
     }
 
     void drop(Alloc &a)
@@ -181,6 +197,13 @@ class Allocs
         c10::StorageImpl *s = a.key;
         a.extents.reset();
         a.key = kTomb;
+        // A tomb before a free slot holds nothing together.
+        size_t i = (size_t)(&a - table_);
+        for (; table_[(i + 1) & (cap_ - 1)].key == nullptr && table_[i].key == kTomb;
+             i = (i - 1) & (cap_ - 1)) {
+            table_[i].key = nullptr;
+            used_--;
+        }
         c10::raw::weak_intrusive_ptr::decref(s);
     }
 
@@ -189,11 +212,10 @@ class Allocs
         size_t live = 0;
         for (size_t i = 0; i < cap_; i++) {
             Alloc &a = table_[i];
-            if (a.key != nullptr && a.key != kTomb && dead(a.key))
-                drop(a);
+            drop_dead(i);
             live += a.key != nullptr && a.key != kTomb;
         }
-        size_t cap = 4096;
+        size_t cap = 256;
         while (cap < live * 4)
             cap *= 2;
         Alloc *old = table_;
