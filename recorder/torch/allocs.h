@@ -2,10 +2,9 @@
 // check.
 //
 // Start at Allocs::find(). A storage is held by a weak reference, so its address cannot be handed
-// to another storage while the table knows it; the bytes are freed as ever. Most storages die
-// young: each new one makes the table look at the one that came kYoung before it, and entries of
-// dead storages are dropped, so the table stays small and in cache. Older ones are swept a few at a
-// time. Extents (who wrote which bytes last) are kept with --inputs
+// to another storage while the table knows it; the bytes are freed as ever. What stays of a dead
+// storage (its struct) splits the heap, so entries are dropped soon: each new storage makes the
+// table look at those that came 2, 4, 8, ... kYoung before it, and at a few others in turn. Extents (who wrote which bytes last) are kept with --inputs
 // only.
 #pragma once
 
@@ -97,6 +96,17 @@ class Allocs
         return &a;
     }
 
+    // forget_all - where no operators are recorded, nothing is gained by knowing storages for long
+    void forget_all()
+    {
+        for (size_t i = 0; i < cap_; i++) {
+            if (table_[i].key != nullptr && table_[i].key != kTomb)
+                drop(table_[i]);
+            table_[i].key = nullptr;
+        }
+        used_ = 0;
+    }
+
   private:
     static inline c10::StorageImpl *const kTomb = reinterpret_cast<c10::StorageImpl *>(8);
     struct External {
@@ -105,7 +115,7 @@ class Allocs
         c10::StorageImpl *storage;
     };
 
-    static constexpr size_t kYoung = 32;
+    static constexpr size_t kYoung = 64, kSweep = 4;
 
     Alloc *table_ = nullptr;
     size_t cap_ = 0, used_ = 0, hand_ = 0, born_ = 0;
@@ -168,16 +178,25 @@ class Allocs
     // Drops what died of the entries it looks at. The entry of @s, just made, stays where it is.
     void look_at_young(c10::StorageImpl *s)
     {
-        c10::StorageImpl *&oldest = young_[born_++ % kYoung];
-        if (oldest != nullptr) {
-            size_t i = slot_of(oldest);
-            while (table_[i].key != nullptr && table_[i].key != oldest)
-                i = (i + 1) & (cap_ - 1);
-            drop_dead(i);
+        young_[born_ % kYoung] = s;
+        for (size_t age = 2; age < kYoung; age *= 2)
+            drop_if_known(young_[(born_ - age) % kYoung]);
+        born_++;
+        drop_if_known(young_[born_ % kYoung]); // the oldest
+        for (size_t i = 0; i < kSweep; i++) {
+            hand_ = (hand_ + 1) & (cap_ - 1);
+            drop_dead(hand_);
         }
-        oldest = s;
-        hand_ = (hand_ + 1) & (cap_ - 1);
-        drop_dead(hand_);
+    }
+
+    void drop_if_known(const c10::StorageImpl *s)
+    {
+        if (s == nullptr)
+            return;
+        size_t i = slot_of(s);
+        while (table_[i].key != nullptr && table_[i].key != s)
+            i = (i + 1) & (cap_ - 1);
+        drop_dead(i);
     }
 
     void drop_dead(size_t i)

@@ -1138,6 +1138,10 @@ static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
     emit(&c, t, rt, TB_EV_STEP, 0);
     give_body(t, &c);
     G->step.fetch_add(1, std::memory_order_relaxed);
+    if (R->config->level < TB_LEVEL_OP || !recording_ops()) {
+        std::lock_guard<std::mutex> hold(G->allocs.lock);
+        G->allocs.forget_all();
+    }
 }
 
 /* ------------------------------------------------------------------ start */
