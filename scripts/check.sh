@@ -41,7 +41,7 @@ check_hygiene() {
         echo "stray blanks" >&2
         bad=1
     fi
-    if tracked | xargs -d '\n' -r stat -c '%s %n' | awk '$1 > 2097152 { print; found = 1 } END { exit !found }'; then
+    if tracked | xargs -d '\n' -r stat -c '%s %n' -- | awk '$1 > 2097152 { print; found = 1 } END { exit !found }'; then
         echo "a file of more than 2 MiB" >&2
         bad=1
     fi
