@@ -1,5 +1,7 @@
 #include "cli/cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 struct subcommand {
@@ -85,8 +87,18 @@ int tb_cmd_help(int argc, char **argv)
     return tb_cli_flush(TB_EXIT_OK);
 }
 
+/* What was closed when we were started stays closed for the job: no file of ours takes its number.
+ */
+static void hold_standard_files(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", O_RDWR | O_CLOEXEC); /* the lowest free number: fd */
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_files();
     if (argc < 2) {
         usage(stderr);
         return TB_EXIT_ERROR;

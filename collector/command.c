@@ -21,6 +21,24 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
+/* The environment, with a PATH: a compiler finds its parts by it. NULL: as it is */
+static char **with_path(void)
+{
+    static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    size_t n = 0;
+
+    if (getenv("PATH") && getenv("PATH")[0])
+        return NULL;
+    while (environ[n])
+        n++;
+    char **env = malloc((n + 2) * sizeof(*env));
+    if (env) {
+        env[0] = path;
+        memcpy(env + 1, environ, (n + 1) * sizeof(*env));
+    }
+    return env;
+}
+
 /* In a process group of its own: a key pressed for the job is not for it. */
 static pid_t start(char *const *argv, int out)
 {
@@ -28,10 +46,11 @@ static pid_t start(char *const *argv, int out)
     posix_spawnattr_t attr;
     sigset_t none;
     pid_t pid = -1;
+    char **env = with_path();
 
     (void)sigemptyset(&none);
     if (posix_spawn_file_actions_init(&files) != 0)
-        return -1;
+        goto out;
     if (posix_spawnattr_init(&attr) == 0) {
         (void)posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
         (void)posix_spawn_file_actions_adddup2(&files, out, 1);
@@ -39,11 +58,13 @@ static pid_t start(char *const *argv, int out)
         (void)posix_spawnattr_setsigmask(&attr, &none);
         (void)posix_spawnattr_setpgroup(&attr, 0);
         (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-        if (posix_spawnp(&pid, argv[0], &files, &attr, argv, environ) != 0)
+        if (posix_spawnp(&pid, argv[0], &files, &attr, argv, env ? env : environ) != 0)
             pid = -1;
         (void)posix_spawnattr_destroy(&attr);
     }
     (void)posix_spawn_file_actions_destroy(&files);
+out:
+    free(env);
     return pid;
 }
 

@@ -159,14 +159,14 @@ static void reply(const struct connection *c, const struct tb_wire_config *confi
 
 /* ---------------------------------------------------------------- the tap */
 
-/* Without a compiler or torch's headers the tap written in Python does the work. */
+/* Without a compiler, torch's headers or a folder for it the tap written in Python does the work.
+ */
 static bool fall_back(struct build *b)
 {
     char path[TB_COL_TEXT + 32];
 
     (void)snprintf(path, sizeof(path), "%s/libtwinbit_pytap.so", b->libdir);
-    if (b->status != TB_ERR_UNSUPPORTED || access(path, R_OK) != 0 ||
-        strlen(path) >= sizeof(b->path))
+    if (b->status == TB_OK || access(path, R_OK) != 0 || strlen(path) >= sizeof(b->path))
         return false;
     (void)snprintf(b->path, sizeof(b->path), "%s", path);
     return true;

@@ -139,28 +139,49 @@ static enum tb_status find_compiler(struct tap *t, struct tb_error *err)
 
 /* ---------------------------------------------------------------- cache and key */
 
-static enum tb_status make_cache(struct tap *t, struct tb_error *err)
+/* t->cache as a folder of ours that others cannot write to: code is loaded from it */
+static enum tb_status own_folder(const struct tap *t, struct tb_error *err)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     struct stat st;
 
-    if (cache && cache[0] == '/') {
-        (void)mkdir(cache, 0700);
-        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/twinbit", cache);
-    } else if (home && home[0] == '/') {
-        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/.cache", home);
-        (void)mkdir(t->cache, 0700);
-        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/.cache/twinbit", home);
-    } else {
-        (void)snprintf(t->cache, sizeof(t->cache), "/tmp/twinbit-%u", (unsigned)getuid());
-    }
     if (mkdir(t->cache, 0700) != 0 && errno != EEXIST)
         return tb_fail_sys(err, TB_ERR_IO, errno, "cannot make '%s'", t->cache);
     if (lstat(t->cache, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
         return tb_fail(err, TB_ERR_IO, "'%s' is not a folder of this user", t->cache);
-    if ((st.st_mode & 077) && chmod(t->cache, 0700) != 0) /* code is loaded from it */
+    if ((st.st_mode & 077) && chmod(t->cache, 0700) != 0)
         return tb_fail_sys(err, TB_ERR_IO, errno, "cannot close '%s' to others", t->cache);
+    if (access(t->cache, W_OK | X_OK) != 0)
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot write into '%s'", t->cache);
     return TB_OK;
+}
+
+/* The user's cache, or where that cannot be had a folder for temporary files */
+static enum tb_status make_cache(struct tap *t, struct tb_error *err)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *tmp = getenv("TMPDIR");
+    struct tb_error first = {0};
+
+    if (cache && cache[0] == '/') {
+        (void)mkdir(cache, 0700);
+        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/twinbit", cache);
+        if (own_folder(t, &first) == TB_OK)
+            return TB_OK;
+    } else if (home && home[0] == '/') {
+        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/.cache", home);
+        (void)mkdir(t->cache, 0700);
+        (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/.cache/twinbit", home);
+        if (own_folder(t, &first) == TB_OK)
+            return TB_OK;
+    }
+    (void)snprintf(t->cache, sizeof(t->cache), "%.3700s/twinbit-%u",
+                   tmp && tmp[0] == '/' ? tmp : "/tmp", (unsigned)geteuid());
+    enum tb_status st = own_folder(t, err);
+    return st == TB_OK || first.status == TB_OK
+               ? st
+               : tb_fail(err, TB_ERR_UNSUPPORTED,
+                         "no folder for the torch tap: %.300s; set XDG_CACHE_HOME to one that can "
+                         "be written",
+                         first.text);
 }
 
 static void hash_file(struct tb_fp_stream *s, const char *path)

@@ -537,11 +537,11 @@ static void pair_of_runs(const struct report_builder *rb, struct root *r, const 
     }
     for (int i = 0; i < 2; i++)
         env[i] = rb->setting[i][0] == '-' ? "env " : "";
-    (void)snprintf(r->r.next, sizeof(r->r.next),
-                   "%s%stwinbit run %.300s -o a.twinbit -- %.250s; %s%stwinbit run %.300s -o "
-                   "b.twinbit -- %.250s; twinbit diff a.twinbit b.twinbit",
-                   env[0], rb->setting[0], options, command[0], env[1], rb->setting[1], options,
-                   command[1]);
+    (void)snprintf(
+        r->r.next, sizeof(r->r.next),
+        "%s%stwinbit run --force %.300s -o next-a.twinbit -- %.250s; %s%stwinbit run --force "
+        "%.300s -o next-b.twinbit -- %.250s; twinbit diff next-a.twinbit next-b.twinbit",
+        env[0], rb->setting[0], options, command[0], env[1], rb->setting[1], options, command[1]);
 }
 
 static void with_snapshots(const struct report_builder *rb, struct root *r)

@@ -403,11 +403,14 @@ static void summarize(struct root *r)
 
     if (r->r.summary[0])
         return;
-    (void)snprintf(r->r.summary, sizeof(r->r.summary), "step %" PRIu64 ", %.100s, %.90s", r->r.step,
-                   p->name_known ? p->name.module : "?",
-                   p->name_known ? p->name.op
-                   : r->site_a   ? r->site_a->name
-                                 : "?");
+    const char *name = r->site_a ? r->site_a->name : "?";
+    char k[24] = "";
+    if (p->name_known)
+        (void)snprintf(k, sizeof(k), "#%" PRIu64, p->name.k);
+    (void)snprintf(r->r.summary, sizeof(r->r.summary), "step %" PRIu64 ", %.90s, %.80s%s%s%.40s",
+                   r->r.step, p->name_known ? p->name.module : "?",
+                   p->name_known ? p->name.op : name, k, r->r.tensor.known ? ", " : "",
+                   r->r.tensor.known ? r->r.tensor.argument : "");
 }
 
 static enum tb_status finish_root(struct report_builder *rb, struct root *r, struct tb_error *err)

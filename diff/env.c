@@ -71,12 +71,6 @@ static const char *const ignored_variables[] = {
     "TMPDIR",
 };
 
-/* Variables that change what a job computes: a command that repeats a run must set them alike */
-static const char *const decisive_variables[] = {
-    "OMP_*",    "GOMP_*", "KMP_*",          "MKL_*",      "OPENBLAS_*", "ATEN_*",   "TORCH*",
-    "PYTORCH*", "DNNL_*", "PYTHONHASHSEED", "ONEDNN_*",   "CUBLAS*",    "CUDA_*",   "CUDNN_*",
-    "NCCL_*",   "GLOO_*", "MALLOC_*",       "LD_PRELOAD", "NVIDIA_*",   "NUMEXPR_*"};
-
 #define LINES_MAX 200u
 #define SHOWN 60u /* values up to this length are shown whole */
 
@@ -185,17 +179,19 @@ static enum tb_status both_differ(struct tb_diff_report *rep, const char *what,
  * takes them */
 static void add_setting(char *out, size_t size, const struct pair *key, const struct pair *p)
 {
-    char head[160];
-    size_t n = strlen(out);
+    size_t n = strlen(out), room = key->key_len + 4; /* "-u KEY " */
 
     if (p && !memchr(p->value, '\'', p->value_len))
         (void)snprintf(out + n, size - n, "%.*s='%.*s' ", (int)key->key_len, key->key,
                        (int)p->value_len, p->value);
-    if (p)
+    if (p || n + room >= size)
         return;
-    (void)snprintf(head, sizeof(head), "-u %.*s ", (int)key->key_len, key->key);
-    memmove(out + strlen(head), out, n + 1);
-    memcpy(out, head, strlen(head));
+    memmove(out + room, out, n + 1);
+    out[0] = '-';
+    out[1] = 'u';
+    out[2] = out[room - 1] = ' ';
+    for (size_t i = 0; i < key->key_len; i++)
+        out[3 + i] = key->key[i];
 }
 
 /* A variable that differs; @p or @q is NULL where it was not set */
@@ -203,12 +199,7 @@ static void note_setting(struct report_builder *rb, const struct pair *p, const 
 {
     const struct pair *key = p ? p : q;
     size_t longest = p && (!q || p->value_len > q->value_len) ? p->value_len : q->value_len;
-    char name[100];
 
-    (void)snprintf(name, sizeof(name), "%.*s", (int)key->key_len, key->key);
-    if (!matches(decisive_variables, TB_ARRAY_LEN(decisive_variables), name) ||
-        key->key_len >= sizeof(name))
-        return;
     for (int i = 0; i < 2; i++) /* what does not fit is left out, in both */
         if (strlen(rb->setting[i]) + key->key_len + longest + 8 > sizeof(rb->setting[i]))
             return;

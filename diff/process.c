@@ -343,9 +343,27 @@ static enum tb_status choose_span(struct job *j)
 }
 
 /* The same command, begun at the same step, and one run stopped earlier */
+/* What comes after the last step mark is a step to a trace of operators and nothing to one of
+ * steps. */
+static bool other_detail(struct job *j)
+{
+    static const char *const keys[] = {"level", "steps"};
+
+    for (size_t i = 0; i < TB_ARRAY_LEN(keys); i++) {
+        const char *a = tb_trace_meta(j->r[0].t, keys[i]), *b = tb_trace_meta(j->r[1].t, keys[i]);
+        if ((a || b) && (!a || !b || strcmp(a, b) != 0))
+            return true;
+    }
+    return false;
+}
+
 static enum tb_status note_early_end(struct job *j)
 {
     const struct tb_diff_report *rep = j->rb->rep;
+    uint64_t apart = j->last[0] > j->last[1] ? j->last[0] - j->last[1] : j->last[1] - j->last[0];
+
+    if (apart <= 1 && other_detail(j))
+        return TB_OK;
 
     if (!j->o.tail || j->o.lead || j->rb->incomplete || !rep->run[0].complete ||
         !rep->run[1].complete || strcmp(rep->run[0].command, rep->run[1].command) != 0)

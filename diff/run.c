@@ -255,6 +255,17 @@ static size_t telling_pairs(const struct run *a, const struct run *b, size_t *sa
     return n;
 }
 
+/* Recorded from Python where there was no compiler: other operators are seen then */
+static bool by_python(const struct run *r)
+{
+    for (size_t i = 0; i < r->files; i++) {
+        const char *tap = tb_trace_meta(r->trace[i], "tap");
+        if (tap && strcmp(tap, "python") == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Runs of one job share a program, or most of its operators; and some operators in any case */
 enum tb_status run_match(struct run *a, struct run *b, struct tb_error *err)
 {
@@ -264,6 +275,11 @@ enum tb_status run_match(struct run *a, struct run *b, struct tb_error *err)
         return tb_fail(err, TB_ERR_NOMEM, "no memory to match processes");
     for (int round = 0; round < 3; round++)
         match_round(a, b, round);
+    if (least != 0 && by_python(a) != by_python(b))
+        return tb_fail(err, TB_ERR_UNSUPPORTED,
+                       "cannot compare '%.200s' with '%.200s': '%.200s' was recorded from Python "
+                       "(no compiler), the other one by the native tap; record both alike",
+                       a->path, b->path, by_python(a) ? a->path : b->path);
     if (a->procs == 0 || b->procs == 0 || least == 0)
         return TB_OK;
     size_t pairs = telling_pairs(a, b, &same);

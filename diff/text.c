@@ -29,6 +29,15 @@ static void label(const struct page *p, const char *text)
     paint(p, "2", cell);
 }
 
+/* What comes from a job (values, names) may hold anything: nothing in it shall command a terminal.
+ */
+static void plain(const struct page *p, const char *text, size_t most)
+{
+    for (size_t i = 0; i < most && text[i]; i++)
+        (void)fputc((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i], p->out);
+    (void)fputc('\n', p->out);
+}
+
 static void lines(const struct page *p, const char *title, const struct tb_diff_line *l, size_t n,
                   unsigned least)
 {
@@ -42,7 +51,7 @@ static void lines(const struct page *p, const char *title, const struct tb_diff_
             continue;
         }
         label(p, shown++ ? "" : title);
-        fprintf(p->out, "%.200s\n", l[i].text);
+        plain(p, l[i].text, 200);
     }
     if (left) {
         label(p, "");
@@ -63,7 +72,10 @@ static void head(const struct page *p, const struct tb_diff_report *r)
                 i->path, i->events, i->processes, i->processes == 1 ? "" : "es",
                 i->complete ? "" : ", cut off");
     }
-    if (r->environment_count == 0)
+    if (strcmp(r->run[0].command, r->run[1].command) != 0 && r->environment_count == 0)
+        fprintf(p->out, "  differs     command: %.100s | %.100s\n", r->run[0].command,
+                r->run[1].command);
+    else if (r->environment_count == 0)
         fputs("   command, environment, versions and sources are equal\n", p->out);
     lines(p, "differs", r->environment, r->environment_count, 0);
     fputc('\n', p->out);
@@ -239,7 +251,7 @@ static void first_root(const struct page *p, const struct tb_diff_root *r)
     fputc('\n', p->out);
     for (unsigned i = 0; i < r->evidence_count; i++) {
         label(p, i ? "" : "evidence");
-        fprintf(p->out, "%s\n", r->evidence[i]);
+        plain(p, r->evidence[i], SIZE_MAX);
     }
     where(p, r);
     tensor(p, r);

@@ -154,6 +154,8 @@ enum tb_status tb_scan_next(struct tb_scan *c, struct tb_store_event *e, uint64_
         const struct tb_site_full *f = tb_trace_site_full(c->trace, e->site, err);
         if (!f)
             return tb_trace_damaged(c->trace, err, "event %" PRIu64 ": site %u", *id, e->site);
+        if (!tb_trace_range(c->trace, e->range))
+            return tb_trace_damaged(c->trace, err, "event %" PRIu64 ": range %u", *id, e->range);
         enum tb_status rc = read_accesses(c, *id, f, err);
         if (rc == TB_OK)
             *site = f;

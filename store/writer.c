@@ -460,8 +460,8 @@ enum tb_status tb_store_close(struct tb_store *s, struct tb_error *err)
                      "'%s' is being read: it stays in two files, keep '%s-wal' beside it",
                      s->record, s->record);
     else if (sql != SQLITE_OK)
-        rc = tb_fail(err, TB_ERR_IO, "cannot finish '%s': %s", s->record,
-                     s->failed ? s->why : sqlite3_errstr(sql));
+        rc = tb_fail(err, TB_ERR_IO, "cannot finish '%s': %s; keep '%s-wal' beside it", s->record,
+                     s->failed ? s->why : sqlite3_errstr(sql), s->record);
     else if (stopped)
         rc = tb_fail(err, TB_ERR_IO, "'%s' is not whole: %s, %" PRIu64 " events were lost", s->path,
                      s->why, s->stats.lost);
