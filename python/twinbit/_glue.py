@@ -103,6 +103,7 @@ class _State:
         self.compiled = False
         self.rng_first = {}  # state of each global generator when it was first seen
         self.sources = set()
+        self.optimizers = {}  # id -> weakref of those that ended a step
 
     def intern(self, text):
         found = self.ids.get(text)
@@ -383,6 +384,8 @@ def _end_step(optimizer, number):
                 number = _resumed_step(optimizer)
             _send_facts()
             _send_sources()
+        if optimizer is not None:
+            _state.optimizers[id(optimizer)] = weakref.ref(optimizer)
         _send_state(optimizer)
         _send_rng()
         _lib.twinbit_step_end(-1 if number is None else number)
@@ -390,6 +393,16 @@ def _end_step(optimizer, number):
         _cover(1, "glue", "step end", repr(e))
     finally:
         _lib.twinbit_suppress(-1)
+
+
+def _send_last_state():
+    """What training has left, as it is at the end: who wrote it after the last step is seen by nobody."""
+    if _state.first_step:
+        return
+    for known in _state.optimizers.values():
+        optimizer = known()
+        if optimizer is not None:
+            _send_state(optimizer)
 
 
 def _at_exit():
@@ -401,6 +414,7 @@ def _at_exit():
                 _send_facts()
             _send_sources()
             _note_compiled()
+            _send_last_state()
             _lib.twinbit_suppress(-1)
     except Exception:
         pass

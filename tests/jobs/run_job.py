@@ -144,7 +144,8 @@ JOBS = {
     "modules": Job(script("modules.py"), steps=2, names=(
         "1/forward:act/aten::mul.Tensor#0", "1/backward:act/aten::cosh#0", "1/backward:fc/aten::sum.dim_IntList#0",
         "1/forward:fc/aten::addmm#1", "1/backward:deep.0/aten::addmm#0", "1/backward:deep.0/aten::sum.dim_IntList#0",
-        "1/backward:deep.1/aten::tanh_backward#0", "1/backward:fc/aten::clamp#0", "1/optimizer:/aten::add_.Tensor#0"), lines={
+        "1/backward:deep.1/aten::tanh_backward#0", "1/backward:fc/aten::clamp#0", "1/optimizer:/aten::add_.Tensor#0",
+        "2/forward:/state#0"), lines={
             "0/forward:/aten::randn#0": "model(torch.randn(8, 16)).backward()",
             "1/forward:fc/aten::addmm#0": "x = self.act(self.fc(x))",
             "1/forward:act/aten::mul.Tensor#0": "return x * x",

@@ -236,6 +236,43 @@ static void run_sql(const char *path, const char *sql)
     assert_int_equal(system(command), 0);
 }
 
+/* Rows that another one names and that are gone: said, never followed. */
+static void test_damage__a_missing_row_is_corruption(void **state)
+{
+    static const char *const tables[] = {"ranges", "sites", "threads", "StringIds"};
+    const char *folder = make_folder();
+    struct model *m = model_new(make_seed(48), 1, 2, 3000, 30, 20);
+    struct written w;
+
+    (void)state;
+    for (size_t i = 0; i < TB_ARRAY_LEN(tables); i++) {
+        char path[512], sql[128];
+        struct tb_error err = {0};
+        struct tb_trace *t = NULL;
+        struct tb_cursor *c = NULL;
+        const struct tb_trace_event *e;
+        (void)snprintf(path, sizeof(path), "%s/%zu.twinbit", folder, i);
+        struct tb_store *s;
+        assert_ok(tb_store_create(&s, path, NULL, &make_error));
+        model_write(m, s, 0, &w);
+        written_free(&w);
+        assert_ok(tb_store_close(s, &make_error));
+        (void)snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE id = 2", tables[i]);
+        run_sql(path, sql);
+        enum tb_status st = tb_trace_open(&t, path, &err);
+        if (st == TB_OK)
+            st = tb_cursor_open_process(&c, t, 0, 0, UINT64_MAX, &err);
+        for (e = NULL; st == TB_OK && (st = tb_cursor_next(c, &e, &err)) == TB_OK && e;)
+            assert_non_null(tb_trace_range(t, e->e.range));
+        assert_int_equal(st, TB_ERR_CORRUPT);
+        assert_non_null(strstr(err.text, "trace corrupted at"));
+        tb_cursor_close(c);
+        tb_trace_close(t);
+    }
+    model_free(m);
+    make_clean(folder);
+}
+
 /* A later writer's file: refused, or read if its writer says that this reader understands it. */
 static void test_open__judges_the_version_by_the_oldest_reader_it_names(void **state)
 {
@@ -294,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_damage__a_file_cut_anywhere_is_refused),
         cmocka_unit_test(test_damage__a_flipped_byte_never_changes_what_is_read),
         cmocka_unit_test(test_damage__each_kind_of_row_is_protected),
+        cmocka_unit_test(test_damage__a_missing_row_is_corruption),
         cmocka_unit_test(test_open__refuses_what_is_not_a_trace),
         cmocka_unit_test(test_open__judges_the_version_by_the_oldest_reader_it_names),
         cmocka_unit_test(test_open__changes_nothing_on_disk),
