@@ -102,6 +102,10 @@ static enum tb_status check_rows(struct tb_trace *t, struct tb_error *err)
         {"table stacks", "SELECT count(*) FROM stacks WHERE rowCheck IS NOT tb_check(id,textId)"},
         {"table stacks",
          "SELECT count(*) FROM stacks WHERE textId NOT IN (SELECT id FROM StringIds)"},
+        {"table events",
+         "SELECT count(*) FROM events WHERE threadId + kind + flags + siteId + rangeId +"
+         " seqOffset * 0 + span * 0 + step * 0 + args * 0 + start * 0 IS NULL"},
+        {"table accesses", "SELECT count(*) FROM accesses WHERE alloc IS NULL OR offset IS NULL"},
         {"table siteAccesses",
          "SELECT (SELECT total(accessCount) FROM sites) - (SELECT count(*) FROM siteAccesses)"},
     };
@@ -110,6 +114,27 @@ static enum tb_status check_rows(struct tb_trace *t, struct tb_error *err)
     for (size_t i = 0; rc == TB_OK && i < TB_ARRAY_LEN(tables); i++)
         rc = count_is(t, tables[i].query, 0, tables[i].what, err);
     return rc;
+}
+
+/* "[2,3]" is @n numbers; NULL: there are none */
+static bool same_dims(const unsigned char *text, const int64_t *dims, int n)
+{
+    const char *p = (const char *)text;
+    char *end;
+
+    if (!p)
+        return !dims;
+    if (!dims && n)
+        return false;
+    if (*p++ != '[')
+        return false;
+    for (int d = 0; d < n; d++, p = end) {
+        if (d && *p++ != ',')
+            return false;
+        if (strtoll(p, &end, 10) != dims[d] || end == p)
+            return false;
+    }
+    return strcmp(p, "]") == 0;
 }
 
 /* siteAccesses is what sites.text says, laid out for SQL. */
@@ -129,7 +154,9 @@ static enum tb_status check_site_access(struct tb_trace *t, sqlite3_stmt *st, st
             strcmp(device, a->device) == 0 && name && strcmp(name, a->argument) == 0 &&
             (uint64_t)sqlite3_column_int64(st, 6) == a->elements &&
             (uint64_t)sqlite3_column_int64(st, 7) == a->bytes &&
-            sqlite3_column_int(st, 8) == (f->traits[i] & TB_TRAIT_KIND))
+            sqlite3_column_int(st, 8) == (f->traits[i] & TB_TRAIT_KIND) &&
+            same_dims(sqlite3_column_text(st, 9), a->sizes, a->ndim) &&
+            same_dims(sqlite3_column_text(st, 10), a->strides, a->ndim))
             return TB_OK;
     }
     return tb_trace_damaged(t, err, "site %u, access %u", id, i);
@@ -142,7 +169,7 @@ static enum tb_status check_sites(struct tb_trace *t, struct tb_error *err)
     int r =
         sqlite3_prepare_v2(t->db,
                            "SELECT siteId, accessIndex, mode, dtype, deviceId, nameId, elements,"
-                           " bytes, fpKind FROM siteAccesses",
+                           " bytes, fpKind, shape, strides FROM siteAccesses",
                            -1, &st, NULL);
 
     for (uint32_t id = 1; rc == TB_OK && id <= t->sites; id++)

@@ -273,6 +273,43 @@ static void test_damage__a_missing_row_is_corruption(void **state)
     make_clean(folder);
 }
 
+/* Columns that no digest covers are compared with what does. */
+static void test_damage__verifying_reads_every_column(void **state)
+{
+    static const char *const changes[] = {
+        "UPDATE siteAccesses SET shape = '[97]' WHERE siteId = 1 AND accessIndex = 0",
+        "UPDATE siteAccesses SET strides = '[1' WHERE siteId = 1 AND accessIndex = 0",
+        "UPDATE events SET flags = NULL WHERE id = 3",
+        "UPDATE accesses SET alloc = NULL WHERE id = (SELECT min(id) FROM accesses)",
+    };
+    const char *folder = make_folder();
+    struct model *m = model_new(make_seed(49), 1, 1, 100, 10, 4);
+    struct written w;
+
+    (void)state;
+    for (size_t i = 0; i < TB_ARRAY_LEN(changes); i++) {
+        char path[512];
+        struct tb_error err = {0};
+        struct tb_trace *t;
+        struct tb_store *s;
+        (void)snprintf(path, sizeof(path), "%s/%zu.twinbit", folder, i);
+        assert_ok(tb_store_create(&s, path, NULL, &make_error));
+        model_write(m, s, 0, &w);
+        written_free(&w);
+        assert_ok(tb_store_close(s, &make_error));
+        assert_ok(tb_trace_open(&t, path, &make_error));
+        assert_ok(tb_trace_verify(t, &make_error));
+        tb_trace_close(t);
+        run_sql(path, changes[i]);
+        assert_ok(tb_trace_open(&t, path, &make_error));
+        if (tb_trace_verify(t, &err) != TB_ERR_CORRUPT)
+            fail_msg("not noticed: %s", changes[i]);
+        tb_trace_close(t);
+    }
+    model_free(m);
+    make_clean(folder);
+}
+
 /* A later writer's file: refused, or read if its writer says that this reader understands it. */
 static void test_open__judges_the_version_by_the_oldest_reader_it_names(void **state)
 {
@@ -332,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_damage__a_flipped_byte_never_changes_what_is_read),
         cmocka_unit_test(test_damage__each_kind_of_row_is_protected),
         cmocka_unit_test(test_damage__a_missing_row_is_corruption),
+        cmocka_unit_test(test_damage__verifying_reads_every_column),
         cmocka_unit_test(test_open__refuses_what_is_not_a_trace),
         cmocka_unit_test(test_open__judges_the_version_by_the_oldest_reader_it_names),
         cmocka_unit_test(test_open__changes_nothing_on_disk),
