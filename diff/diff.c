@@ -430,6 +430,25 @@ static enum tb_status finish_root(struct report_builder *rb, struct root *r, str
     return TB_OK;
 }
 
+/* Data that the host made and a generator of the host that differs belong together. */
+static void add_host_generators(struct tb_diff_report *rep)
+{
+    for (size_t i = 0; i < rep->root_count; i++) {
+        struct tb_diff_root *r = &rep->roots[i];
+        for (size_t k = 0; r->cause == TB_CAUSE_INPUT_DATA && k < rep->root_count; k++) {
+            const struct tb_diff_root *o = &rep->roots[k];
+            if (o->tensor.mode != 's' || strncmp(o->tensor.argument, "rng:", 4) != 0 ||
+                r->evidence_count == TB_DIFF_EVIDENCE)
+                continue;
+            (void)snprintf(r->evidence[r->evidence_count++], sizeof(r->evidence[0]),
+                           "'%.40s' differs at the end of step %" PRIu64
+                           ": random numbers of the host were seeded or drawn otherwise",
+                           o->tensor.argument, o->step);
+            break;
+        }
+    }
+}
+
 static enum tb_status finish_roots(struct report_builder *rb, struct all_roots *all, unsigned max,
                                    struct tb_error *err)
 {
@@ -449,6 +468,7 @@ static enum tb_status finish_roots(struct report_builder *rb, struct all_roots *
     }
     rep->root_count = n;
     rep->roots_more += all->n - n;
+    add_host_generators(rep);
     return st;
 }
 

@@ -210,7 +210,7 @@ static void embed(struct maker *m)
     struct call c = begin(m, 0, "forward\tmodel.embed\t", "aten::embedding");
 
     fresh(m, BATCH);
-    m->value[BATCH] = mix(11, m->step) + now(m, JOB_BATCH);
+    m->value[BATCH] = mix(11, m->step) + now(m, JOB_BATCH) + now(m, JOB_HOST_RNG);
     reads(m, &c, WEIGHT, false, "weight");
     reads(m, &c, BATCH, true, "indices");
     writes(m, &c, X, false);
@@ -319,6 +319,10 @@ static void end_step(struct maker *m)
 
     a->alloc = m->alloc[WEIGHT];
     fingerprint(a, m->value[WEIGHT]);
+    (void)end(m, &c, TB_EV_STATE);
+    c = begin(m, 0, "", "state");
+    a = line(&c, 's', "[2,3]", "rng:python");
+    fingerprint(a, mix(m->step, now(m, JOB_HOST_RNG)));
     (void)end(m, &c, TB_EV_STATE);
     c = begin(m, 0, "", "step");
     (void)end(m, &c, TB_EV_STEP);

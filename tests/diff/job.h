@@ -26,6 +26,7 @@ enum job_fault {
     JOB_INSIDE,        /* the sum runs other operators inside, with another result */
     JOB_INSIDE_ALWAYS, /* the same in every step, with another result in this one only */
     JOB_REDUCE,        /* the collective gives something else */
+    JOB_HOST_RNG,      /* the generator of the host, and the batch that it draws */
     JOB_POOL,          /* the second of the two threads of the pool computes something else */
     JOB_ITEM, /* the number that leaves is read by the host: the next step's scale follows it */
 };

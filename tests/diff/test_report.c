@@ -146,6 +146,8 @@ static void test_report__without_inputs_an_unseen_write_is_not_ruled_out(void **
 
     for (unsigned i = 0; i < r->roots[0].evidence_count; i++)
         said = said || strstr(r->roots[0].evidence[i], "--inputs");
+    if (!said)
+        tb_diff_text(r, stderr, false);
     assert_true(said);
     assert_non_null(strstr(r->roots[0].next, "--inputs"));
     tb_diff_free(r);
@@ -486,6 +488,23 @@ static void test_report__the_environment_is_compared(void **state)
     tb_diff_free(r);
 }
 
+static void test_report__a_generator_of_the_host_explains_its_data(void **state)
+{
+    struct job a = job_defaults(), b = faulty(JOB_HOST_RNG, 2);
+
+    (void)state;
+    struct tb_diff_report *r = compare(&a, &b);
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_INPUT_DATA);
+    bool said = false;
+    for (unsigned i = 0; i < r->roots[0].evidence_count; i++)
+        said |= strstr(r->roots[0].evidence[i], "'rng:python' differs") != NULL;
+    if (!said)
+        tb_diff_text(r, stderr, false);
+    assert_true(said);
+    tb_diff_free(r);
+    job_clean();
+}
+
 /* Threads that race have their numbers by chance: what they did says which is which. */
 static void test_report__threads_are_known_by_what_they_do(void **state)
 {
@@ -688,6 +707,7 @@ int main(void)
         cmocka_unit_test(test_report__a_collective_alone_is_the_root),
         cmocka_unit_test(test_report__a_missing_process_is_said),
         cmocka_unit_test(test_report__the_environment_is_compared),
+        cmocka_unit_test(test_report__a_generator_of_the_host_explains_its_data),
         cmocka_unit_test(test_report__threads_are_known_by_what_they_do),
         cmocka_unit_test(test_report__threads_explain_what_adds_up),
         cmocka_unit_test(test_report__bad_input_is_one_line),
