@@ -230,6 +230,7 @@ static void flush(struct tb_drain *d)
                                          .steps = d->sink.steps,
                                          .lost = stats.lost,
                                          .coverage = stats.coverage,
+                                         .snapshots = d->sink.snapshots,
                                          .bytes = stats.bytes,
                                          .disk_full = stats.disk_full};
     memcpy(d->counts.stopped, d->sink.stopped, sizeof(d->counts.stopped));

@@ -176,6 +176,7 @@ void tb_emit_snapshot(struct tb_merge *m, struct tb_sink *sink, uint64_t seq, ui
         free(data);
         return;
     }
+    sink->snapshots++;
     *p = (struct tb_merge_pending){.seq = seq, .access = access, .data = data, .bytes = bytes};
     write_or_wait(m, sink, p);
 }

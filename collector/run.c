@@ -448,6 +448,9 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
     end_drain(c, &counts);
     if (counts.stopped[0])
         keep_line(c, counts.stopped);
+    if (c->effective.config.snapshots[0] && counts.snapshots == 0 && counts.events)
+        keep_line(c, "no event matched --snapshot; names are as 'twinbit show TRACE events' prints "
+                     "them");
     name_processes(c);
     fill_result(c, &counts, result);
     set_number(c, "exit_status", result->exit_status, 0);

@@ -98,7 +98,7 @@ static enum tb_status read_head(const char *path, struct head *h, struct tb_erro
 {
     unsigned char b[1024] = {0};
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0)
         return tb_fail_sys(err, errno == ENOENT ? TB_ERR_NOTFOUND : TB_ERR_IO, errno,

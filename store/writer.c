@@ -102,12 +102,13 @@ static bool exists(const char *path)
 static enum tb_status may_replace(const char *path, struct tb_error *err)
 {
     char head[100] = {0};
+    struct stat st;
     uint32_t id;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0)
         return tb_fail_sys(err, TB_ERR_IO, errno, "cannot replace '%s'", path);
-    ssize_t n = read(fd, head, sizeof(head));
+    ssize_t n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, head, sizeof(head)) : -1;
     bool busy = tb_place_locked(fd);
     (void)close(fd);
     if (busy)

@@ -47,3 +47,12 @@ if [ "$(id -u)" -ne 0 ]; then
     chmod 000 a.twinbit
     bad "a.twinbit" show a.twinbit
 fi
+
+# what is no file is refused, not waited for
+mkfifo pipe.twinbit
+expect 2 timeout 20 "$TWINBIT" show pipe.twinbit
+contains err "not a readable file"
+expect 2 timeout 20 "$TWINBIT" diff pipe.twinbit pipe.twinbit
+expect 125 timeout 20 "$TWINBIT" run --force -o pipe.twinbit -- true
+contains err "it is not a trace"
+[ -p pipe.twinbit ] || fail "the pipe was replaced"

@@ -39,3 +39,21 @@ expect 0 tb show window.twinbit events --op addmm --step 0
 lines out 0
 expect 0 tb show window.twinbit events --op addmm --step 3
 lines out 0
+
+# detail that differs alone is no divergence: what both recorded is compared
+expect 0 tb run --level boundary -o coarse.twinbit -- "$PYTHON" job.py
+expect 0 tb diff job-1.twinbit coarse.twinbit
+expect 0 tb diff window.twinbit coarse.twinbit
+
+# a snapshot of nothing is said
+expect 0 tb run -o none.twinbit --snapshot '77/forward:/aten::nothing#0' -- "$PYTHON" job.py
+contains err "no event matched --snapshot"
+
+# no place for the tap in the user's cache: another one is found, nothing is lost
+expect 0 env XDG_CACHE_HOME=/proc TMPDIR="$PWD" "$TWINBIT" run -o cache.twinbit -- "$PYTHON" job.py
+lacks err "recorded from Python"
+expect 0 tb diff job-1.twinbit cache.twinbit
+
+# closed standard files stay closed
+expect 0 sh -c '"$0" run --quiet -o closed.twinbit -- "$1" -c "import os, sys
+sys.exit(any(os.path.exists(f\"/proc/self/fd/{n}\") for n in (0, 1, 2)))" <&- >&- 2>&-' "$TWINBIT" "$PYTHON"
