@@ -1,6 +1,7 @@
 /* Where a trace comes from: command, environment, machine, state of the job's folder in git. */
 #include "collector/collector_internal.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,29 @@ static void cpu(struct tb_store *store)
     meta(store, "cpu.count", text);
 }
 
+/* As NVIDIA's driver names them, in the order of their bus addresses */
+static void gpus(struct tb_store *store)
+{
+    glob_t found;
+    char line[256], key[40];
+
+    if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *f = fopen(found.gl_pathv[i], "re");
+        while (f && fgets(line, sizeof(line), f)) {
+            if (strncmp(line, "Model:", 6) != 0)
+                continue;
+            line[strcspn(line, "\n")] = 0;
+            (void)snprintf(key, sizeof(key), "gpu.%zu.model", i);
+            meta(store, key, line + 6 + strspn(line + 6, " \t"));
+        }
+        if (f)
+            (void)fclose(f);
+    }
+    globfree(&found);
+}
+
 static void machine(struct tb_store *store)
 {
     struct utsname u;
@@ -88,6 +112,7 @@ static void machine(struct tb_store *store)
     if (confstr(_CS_GNU_LIBC_VERSION, text, sizeof(text)) > 0)
         meta(store, "libc.version", text);
     cpu(store);
+    gpus(store);
 }
 
 static void start_time(struct tb_store *store)
