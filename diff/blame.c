@@ -69,6 +69,17 @@ static void note_reads(struct root *r, const struct ev *x)
     }
 }
 
+/* The place of a root, and what it wrote otherwise */
+static void fill_outputs(struct root *r, const struct ev *x, const struct ev *y,
+                         const struct outputs *o)
+{
+    blame_fill_root(r, x, y);
+    r->r.differ = o->differ;
+    r->r.of = o->of;
+    if (o->differ)
+        blame_fill_tensor(&r->r.tensor, x, y, o->first);
+}
+
 /* The event itself is the root; @cause says of what kind */
 static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint64_t group,
                                 const struct ev *x, const struct ev *y, const struct outputs *o,
@@ -82,11 +93,7 @@ static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint6
     if (!fresh)
         return TB_OK;
     struct root *r = &b->res.roots[*number - 1];
-    blame_fill_root(r, x, y);
-    r->r.differ = o->differ;
-    r->r.of = o->of;
-    if (o->differ)
-        blame_fill_tensor(&r->r.tensor, x, y, o->first);
+    fill_outputs(r, x, y, o);
     note_reads(r, x);
     return TB_OK;
 }
@@ -111,10 +118,7 @@ static void first_effect(struct root *r, const struct ev *x, const struct ev *y)
 
     if (!o.differ || x->site != r->site_a)
         return;
-    blame_fill_root(r, x, y);
-    r->r.differ = o.differ;
-    r->r.of = o.of;
-    blame_fill_tensor(&r->r.tensor, x, y, o.first);
+    fill_outputs(r, x, y, &o);
 }
 
 /* Other operators ran inside the same one: it chose another algorithm */
@@ -132,11 +136,7 @@ static void other_algorithm(struct blame *b, uint32_t n, const struct ev *x, con
     (void)snprintf(r->inner, sizeof(r->inner), "%s", inner->name);
     r->r.cause = TB_CAUSE_ALGORITHM;
     struct outputs o = compare_outputs(x, y);
-    blame_fill_root(r, x, y);
-    r->r.differ = o.differ;
-    r->r.of = o.of;
-    if (o.differ)
-        blame_fill_tensor(&r->r.tensor, x, y, o.first);
+    fill_outputs(r, x, y, &o);
 }
 
 static enum tb_status set_line(struct blame *b, const struct ev *x, const struct ev *y,

@@ -16,6 +16,13 @@ void blame_taint(struct inputs *in, uint32_t root)
         in->root = root;
 }
 
+/* The place of a root, and which of its accesses differs */
+static void fill_access(struct root *r, const struct ev *x, const struct ev *y, uint32_t i)
+{
+    blame_fill_root(r, x, y);
+    blame_fill_tensor(&r->r.tensor, x, y, i);
+}
+
 /* Both read bytes that nobody was seen to write: the same buffer? */
 static enum verdict same_buffer(struct blame *b, const struct acc *p, const struct acc *q)
 {
@@ -229,8 +236,7 @@ static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const s
     blame_taint(in, n);
     if (fresh) {
         struct root *r = &b->res.roots[n - 1];
-        blame_fill_root(r, x, y);
-        blame_fill_tensor(&r->r.tensor, x, y, i);
+        fill_access(r, x, y, i);
         r->changed[0] = changed(x, i);
         r->changed[1] = changed(y, i);
         set_writers(b, r, writer_of(x, i));
@@ -274,8 +280,7 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
     blame_taint(in, n);
     if (fresh) {
         struct root *r = &b->res.roots[n - 1];
-        blame_fill_root(r, x, y);
-        blame_fill_tensor(&r->r.tensor, x, y, i);
+        fill_access(r, x, y, i);
         count_states(r, x, y);
     }
     in->self = in->self || state;
@@ -344,8 +349,7 @@ enum tb_status blame_generator(struct blame *b, const struct ev *x, const struct
     struct root *r = g->root && g->root <= ROOTS ? &b->res.roots[g->root - 1] : NULL;
     if (r && r->r.cause == TB_CAUSE_RNG &&
         blame_is_inside(&r->r.a, x)) { /* it drew before what ran inside */
-        blame_fill_root(r, x, y);
-        blame_fill_tensor(&r->r.tensor, x, y, i);
+        fill_access(r, x, y, i);
         b->res.infected += r->differs;
         r->r.infected += r->differs;
         in->self = true;
@@ -355,10 +359,8 @@ enum tb_status blame_generator(struct blame *b, const struct ev *x, const struct
         if (!g->root)
             return TB_ERR_NOMEM;
         in->self = true;
-        if (fresh) {
-            blame_fill_root(&b->res.roots[g->root - 1], x, y);
-            blame_fill_tensor(&b->res.roots[g->root - 1].r.tensor, x, y, i);
-        }
+        if (fresh)
+            fill_access(&b->res.roots[g->root - 1], x, y, i);
     }
     blame_taint(in, g->root);
     return TB_OK;

@@ -23,21 +23,16 @@ struct side {
     size_t n;
 };
 
-static uint64_t mix_in(uint64_t h, const void *p, size_t n)
-{
-    const uint8_t *b = p;
-
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ b[i]) * 0x100000001B3u; /* FNV-1a: the digests in it are good already */
-    return h;
-}
-
 static uint64_t mix_segment(uint64_t h, const struct tb_trace_segment *s)
 {
-    h = mix_in(h, &s->step, sizeof(s->step));
-    h = mix_in(h, &s->count, sizeof(s->count));
-    h = mix_in(h, s->digest, sizeof(s->digest));
-    return mix_in(h, s->coverage, sizeof(s->coverage));
+    uint64_t word[4];
+
+    memcpy(word, s->digest, sizeof(s->digest));
+    memcpy(word + 2, s->coverage, sizeof(s->coverage));
+    h = mix64(mix64(h, s->step), s->count);
+    for (size_t i = 0; i < TB_ARRAY_LEN(word); i++)
+        h = mix64(h, word[i]);
+    return h;
 }
 
 static enum tb_status read_side(struct tb_trace *t, uint32_t process, struct side *s,
@@ -54,7 +49,6 @@ static enum tb_status read_side(struct tb_trace *t, uint32_t process, struct sid
         if (th[i].process != process)
             continue;
         m->th = &th[i];
-        m->all = 0xCBF29CE484222325u;
         enum tb_status st = tb_trace_segments(t, th[i].id, &m->seg, &m->n, err);
         if (st != TB_OK)
             return st;
