@@ -38,9 +38,7 @@ enum tb_status compare_maps(const struct report_builder *rb, struct root *r, str
         return st;
     o->count = s->elements;
     o->parts = n;
-    /* Equal runs of leaves, the last may be shorter: as tb_fp_map() cuts them. */
-    uint64_t leaves = tb_fp_leaf_count(s->bytes);
-    uint64_t run = leaves / TB_FP_MAP_MAX + (leaves % TB_FP_MAP_MAX != 0);
+    uint64_t run = tb_fp_map_leaves(s->bytes);
     for (uint32_t i = 0; i < n; i++) {
         if (memcmp(&a[2 * i], &b[2 * i], 16) == 0)
             continue;

@@ -168,7 +168,7 @@ unsigned tb_fp_map(const void *src, size_t n, struct tb_fp out[TB_FP_MAP_MAX])
 {
     const uint8_t *p = src;
     size_t leaves = tb_fp_leaf_count(n);
-    size_t run = leaves / TB_FP_MAP_MAX + (leaves % TB_FP_MAP_MAX != 0);
+    size_t run = tb_fp_map_leaves(n);
     unsigned parts = 0;
 
     for (size_t first = 0; first < leaves; first += run) {

@@ -124,6 +124,12 @@ struct tb_fp tb_fp_update(struct tb_fp fp, uint64_t index, struct tb_fp_leaf bef
  * for n = 0.
  */
 unsigned tb_fp_map(const void *src, size_t n, struct tb_fp out[TB_FP_MAP_MAX]);
+/** tb_fp_map_leaves - leaves in each part of the map of @n bytes, the last part aside */
+static inline size_t tb_fp_map_leaves(size_t n)
+{
+    size_t leaves = tb_fp_leaf_count(n);
+    return leaves / TB_FP_MAP_MAX + (leaves % TB_FP_MAP_MAX != 0);
+}
 
 /** struct tb_fp_stream - streaming: init, update any number of times with any sizes, final */
 struct tb_fp_stream {
