@@ -236,13 +236,23 @@ static void run_sql(const char *path, const char *sql)
     assert_int_equal(system(command), 0);
 }
 
+static void write_model(const char *path, const struct model *m)
+{
+    struct written w;
+    struct tb_store *s;
+
+    assert_ok(tb_store_create(&s, path, NULL, &make_error));
+    model_write(m, s, 0, &w);
+    written_free(&w);
+    assert_ok(tb_store_close(s, &make_error));
+}
+
 /* Rows that another one names and that are gone: said, never followed. */
 static void test_damage__a_missing_row_is_corruption(void **state)
 {
     static const char *const tables[] = {"ranges", "sites", "threads", "StringIds"};
     const char *folder = make_folder();
     struct model *m = model_new(make_seed(48), 1, 2, 3000, 30, 20);
-    struct written w;
 
     (void)state;
     for (size_t i = 0; i < TB_ARRAY_LEN(tables); i++) {
@@ -252,11 +262,7 @@ static void test_damage__a_missing_row_is_corruption(void **state)
         struct tb_cursor *c = NULL;
         const struct tb_trace_event *e;
         (void)snprintf(path, sizeof(path), "%s/%zu.twinbit", folder, i);
-        struct tb_store *s;
-        assert_ok(tb_store_create(&s, path, NULL, &make_error));
-        model_write(m, s, 0, &w);
-        written_free(&w);
-        assert_ok(tb_store_close(s, &make_error));
+        write_model(path, m);
         (void)snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE id = 2", tables[i]);
         run_sql(path, sql);
         enum tb_status st = tb_trace_open(&t, path, &err);
@@ -284,19 +290,14 @@ static void test_damage__verifying_reads_every_column(void **state)
     };
     const char *folder = make_folder();
     struct model *m = model_new(make_seed(49), 1, 1, 100, 10, 4);
-    struct written w;
 
     (void)state;
     for (size_t i = 0; i < TB_ARRAY_LEN(changes); i++) {
         char path[512];
         struct tb_error err = {0};
         struct tb_trace *t;
-        struct tb_store *s;
         (void)snprintf(path, sizeof(path), "%s/%zu.twinbit", folder, i);
-        assert_ok(tb_store_create(&s, path, NULL, &make_error));
-        model_write(m, s, 0, &w);
-        written_free(&w);
-        assert_ok(tb_store_close(s, &make_error));
+        write_model(path, m);
         assert_ok(tb_trace_open(&t, path, &make_error));
         assert_ok(tb_trace_verify(t, &make_error));
         tb_trace_close(t);
