@@ -6,6 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 preset=${1:-dev}
+scripts/cuda_headers.sh || echo "scripts/build.sh: going on without softgpu" >&2
 if [ ! -f "build/$preset/CMakeCache.txt" ]; then
     if command -v ninja >/dev/null; then
         cmake --preset "$preset" -G Ninja
