@@ -1,0 +1,315 @@
+#include "softgpu/mem/index.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Words of an entry: addr, size, slot; values lie apart, so that a sorted insert moves little. */
+struct entry {
+    _Atomic uint64_t addr, size, slot;
+};
+
+struct chunk { /* one generation of the arrays; older ones are kept for late readers */
+    struct chunk *older;
+    size_t capacity;
+    struct entry *entries;
+    _Atomic uint64_t *values; /* capacity * words */
+    uint64_t *unused;         /* stack of free slots; writers only */
+};
+
+struct sg_index {
+    size_t words;
+    pthread_mutex_t lock; /* writers */
+    _Atomic uint64_t seq; /* odd while a writer changes something */
+    _Atomic(struct chunk *) now;
+    _Atomic size_t count;
+};
+
+#define GET(p) atomic_load_explicit(&(p), memory_order_relaxed)
+#define PUT(p, v) atomic_store_explicit(&(p), (v), memory_order_relaxed)
+
+static void chunk_free(struct chunk *c)
+{
+    if (c) {
+        free(c->entries);
+        free(c->values);
+        free(c->unused);
+        free(c);
+    }
+}
+
+static struct chunk *chunk_new(size_t capacity, size_t words)
+{
+    struct chunk *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->capacity = capacity;
+    c->entries = calloc(capacity, sizeof(*c->entries));
+    c->values = calloc(capacity * words, sizeof(*c->values));
+    c->unused = calloc(capacity, sizeof(*c->unused));
+    if (c->entries && c->values && c->unused) {
+        for (size_t i = 0; i < capacity; i++)
+            c->unused[i] = capacity - 1 - i;
+        return c;
+    }
+    chunk_free(c);
+    return NULL;
+}
+
+enum tb_status sg_index_new(size_t words, struct sg_index **out, struct tb_error *err)
+{
+    struct sg_index *ix;
+    struct chunk *c;
+
+    if (words < 1 || words > SG_INDEX_WORDS_MAX)
+        return tb_fail(err, TB_ERR_ARG, "cannot make an index of values of %zu words", words);
+    ix = calloc(1, sizeof(*ix));
+    c = chunk_new(64, words);
+    if (!ix || !c) {
+        free(ix);
+        chunk_free(c);
+        return tb_fail(err, TB_ERR_NOMEM, "cannot make an index: out of memory");
+    }
+    ix->words = words;
+    atomic_init(&ix->now, c);
+    pthread_mutex_init(&ix->lock, NULL);
+    *out = ix;
+    return TB_OK;
+}
+
+void sg_index_free(struct sg_index *ix)
+{
+    struct chunk *c, *older;
+
+    if (!ix)
+        return;
+    for (c = atomic_load(&ix->now); c; c = older) {
+        older = c->older;
+        chunk_free(c);
+    }
+    pthread_mutex_destroy(&ix->lock);
+    free(ix);
+}
+
+/* Number of the first entry that ends above @addr. A reader that meets a writer may get nonsense
+ * within bounds, and asks again. */
+static size_t lower(const struct chunk *c, size_t count, uint64_t addr)
+{
+    size_t lo = 0, hi = count < c->capacity ? count : c->capacity;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        const struct entry *e = &c->entries[mid];
+
+        /* the last byte, so that a range may end at 2^64 */
+        if (GET(e->addr) + (GET(e->size) - 1) < addr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void entry_set(struct entry *to, uint64_t addr, uint64_t size, uint64_t slot)
+{
+    PUT(to->addr, addr);
+    PUT(to->size, size);
+    PUT(to->slot, slot);
+}
+
+static void entry_copy(struct entry *to, const struct entry *from)
+{
+    entry_set(to, GET(from->addr), GET(from->size), GET(from->slot));
+}
+
+static void value_set(struct sg_index *ix, struct chunk *c, uint64_t slot, const uint64_t *value)
+{
+    for (size_t i = 0; i < ix->words; i++)
+        PUT(c->values[slot * ix->words + i], value[i]);
+}
+
+static void value_get(const struct sg_index *ix, const struct chunk *c, uint64_t slot,
+                      uint64_t *value)
+{
+    if (!value || slot >= c->capacity)
+        return;
+    for (size_t i = 0; i < ix->words; i++)
+        value[i] = GET(c->values[slot * ix->words + i]);
+}
+
+static void write_begin(struct sg_index *ix)
+{
+    atomic_fetch_add_explicit(&ix->seq, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
+static void write_end(struct sg_index *ix)
+{
+    atomic_fetch_add_explicit(&ix->seq, 1, memory_order_release);
+}
+
+/* Twice the room; the old arrays stay as they are, so readers of them see a consistent past. */
+static struct chunk *grow(struct sg_index *ix, struct chunk *old)
+{
+    struct chunk *c = chunk_new(old->capacity * 2, ix->words);
+
+    if (!c)
+        return NULL;
+    for (size_t i = 0; i < old->capacity; i++)
+        entry_copy(&c->entries[i], &old->entries[i]);
+    for (size_t i = 0; i < old->capacity * ix->words; i++)
+        PUT(c->values[i], GET(old->values[i]));
+    /* The old one is full, so its slots are all taken. unused[capacity - 1 - n] is the next free
+     * slot when n are taken: slot n here, as chunk_new() left it. */
+    c->older = old;
+    atomic_store_explicit(&ix->now, c, memory_order_release);
+    return c;
+}
+
+enum tb_status sg_index_put(struct sg_index *ix, uint64_t addr, uint64_t size,
+                            const uint64_t *value, struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+    struct chunk *c;
+    size_t at, n;
+    uint64_t slot;
+
+    if (!size || addr + (size - 1) < addr)
+        return tb_fail(err, TB_ERR_ARG, "cannot enter a range of %llu bytes at %#llx",
+                       (unsigned long long)size, (unsigned long long)addr);
+    pthread_mutex_lock(&ix->lock);
+    c = atomic_load(&ix->now);
+    n = GET(ix->count);
+    at = lower(c, n, addr);
+    if (at < n && GET(c->entries[at].addr) <= addr + (size - 1)) {
+        st = tb_fail(err, TB_ERR_EXISTS, "the range at %#llx meets the one at %#llx",
+                     (unsigned long long)addr, (unsigned long long)GET(c->entries[at].addr));
+        goto out;
+    }
+    if (n == c->capacity) {
+        c = grow(ix, c);
+        if (!c) {
+            st = tb_fail(err, TB_ERR_NOMEM, "cannot enter a range: out of memory");
+            goto out;
+        }
+    }
+    slot = c->unused[c->capacity - 1 - n];
+    write_begin(ix);
+    for (size_t i = n; i > at; i--)
+        entry_copy(&c->entries[i], &c->entries[i - 1]);
+    value_set(ix, c, slot, value);
+    entry_set(&c->entries[at], addr, size, slot);
+    PUT(ix->count, n + 1);
+    write_end(ix);
+out:
+    pthread_mutex_unlock(&ix->lock);
+    return st;
+}
+
+/* The entry that begins at @addr, or count. */
+static size_t exact(struct sg_index *ix, const struct chunk *c, uint64_t addr)
+{
+    size_t n = GET(ix->count), at = lower(c, n, addr);
+
+    return at < n && GET(c->entries[at].addr) == addr ? at : n;
+}
+
+bool sg_index_update(struct sg_index *ix, uint64_t addr, const uint64_t *value)
+{
+    struct chunk *c;
+    size_t at;
+    bool found;
+
+    pthread_mutex_lock(&ix->lock);
+    c = atomic_load(&ix->now);
+    at = exact(ix, c, addr);
+    found = at < GET(ix->count);
+    if (found) {
+        write_begin(ix);
+        value_set(ix, c, GET(c->entries[at].slot), value);
+        write_end(ix);
+    }
+    pthread_mutex_unlock(&ix->lock);
+    return found;
+}
+
+bool sg_index_remove(struct sg_index *ix, uint64_t addr, uint64_t *value)
+{
+    struct chunk *c;
+    size_t at, n;
+    bool found;
+
+    pthread_mutex_lock(&ix->lock);
+    c = atomic_load(&ix->now);
+    n = GET(ix->count);
+    at = exact(ix, c, addr);
+    found = at < n;
+    if (found) {
+        uint64_t slot = GET(c->entries[at].slot);
+
+        value_get(ix, c, slot, value);
+        write_begin(ix);
+        for (size_t i = at; i + 1 < n; i++)
+            entry_copy(&c->entries[i], &c->entries[i + 1]);
+        PUT(ix->count, n - 1);
+        write_end(ix);
+        c->unused[c->capacity - n] = slot;
+    }
+    pthread_mutex_unlock(&ix->lock);
+    return found;
+}
+
+bool sg_index_next(const struct sg_index *ix, uint64_t addr, uint64_t *base, uint64_t *size,
+                   uint64_t *value)
+{
+    for (;;) {
+        uint64_t seq = atomic_load_explicit(&ix->seq, memory_order_acquire), a = 0, n = 0;
+        const struct chunk *c = atomic_load_explicit(&ix->now, memory_order_acquire);
+        size_t count = GET(ix->count), at;
+        uint64_t copy[SG_INDEX_WORDS_MAX] = {0};
+        bool found;
+
+        if (seq & 1)
+            continue;
+        at = lower(c, count, addr);
+        found = at < count && at < c->capacity;
+        if (found) {
+            a = GET(c->entries[at].addr);
+            n = GET(c->entries[at].size);
+            value_get(ix, c, GET(c->entries[at].slot), copy);
+        }
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&ix->seq, memory_order_relaxed) != seq)
+            continue;
+        if (found && base)
+            *base = a;
+        if (found && size)
+            *size = n;
+        if (found && value)
+            memcpy(value, copy, ix->words * sizeof(*value));
+        return found;
+    }
+}
+
+bool sg_index_find(const struct sg_index *ix, uint64_t addr, uint64_t *base, uint64_t *size,
+                   uint64_t *value)
+{
+    uint64_t a = 0, n = 0, copy[SG_INDEX_WORDS_MAX];
+
+    if (!sg_index_next(ix, addr, &a, &n, copy) || a > addr)
+        return false;
+    if (base)
+        *base = a;
+    if (size)
+        *size = n;
+    if (value)
+        memcpy(value, copy, ix->words * sizeof(*value));
+    return true;
+}
+
+size_t sg_index_count(const struct sg_index *ix)
+{
+    return GET(ix->count);
+}
