@@ -22,6 +22,12 @@
 #endif
 #include <cuda.h>
 
+/* prototypes of sg_<name>() for every function of cuda.h, written by gen_driver.py into the build
+ */
+#if __has_include("softgpu/driver/api_gen.h")
+#include "softgpu/driver/api_gen.h"
+#endif
+
 #include "common/common.h"
 #include "softgpu/exec/exec.h"
 #include "softgpu/mem/mem.h"
@@ -63,7 +69,7 @@ struct sg_device {
     uint32_t arch;              /* 80 */
     uint32_t sms_reported, sms; /* what attributes say; what is simulated */
     uint64_t memory;            /* bytes */
-    uint64_t used;              /* bytes allocated; under sg_driver.lock */
+    uint64_t used;              /* bytes allocated; under the lock in sg_driver.memory */
     uint8_t bit;                /* 1 << ordinal, in struct sg_mem */
     struct CUctx_st *primary;   /* made once, kept for ever; active while primary_refs > 0 */
     unsigned primary_refs;
@@ -88,6 +94,7 @@ struct CUctx_st {
     CUsharedconfig shared_config;
     struct CUgreenCtx_st *green; /* made from a green context: its SMs */
     unsigned api_version;
+    atomic_uint attached; /* cuCtxAttach: uses beyond the first */
 };
 
 /* A kernel as a context knows it (CUfunction). */
@@ -200,6 +207,7 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx); /*
 CUresult sg_copy_run(const struct sg_copy_work *c, struct CUctx_st *ctx);     /* copy.c */
 CUresult sg_fill_run(const struct sg_fill_work *f, struct CUctx_st *ctx);     /* copy.c */
 CUresult sg_mem_free_run(uint64_t addr, struct CUctx_st *ctx);                /* pool.c */
+CUresult sg_mem_alloc_run(uint64_t addr, struct CUctx_st *ctx); /* pool.c; graph nodes only */
 
 /**
  * sg_submit - append work to a stream, or to the graph that the stream is being captured into
