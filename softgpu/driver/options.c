@@ -1,0 +1,147 @@
+/* Options come from the environment, once, at cuInit. */
+#include "softgpu/driver/core.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_MEMORY (UINT64_C(8) << 30)
+#define LEAST_MEMORY (UINT64_C(16) << 20)
+#define MOST_MEMORY (UINT64_C(1) << 40)
+
+static bool parse_number(const char *text, uint64_t *out, const char **end)
+{
+    char *stop;
+
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    errno = 0;
+    *out = strtoull(text, &stop, 0);
+    *end = stop;
+    return errno == 0;
+}
+
+bool sg_parse_size(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    const char *end, *unit;
+    uint64_t n;
+    unsigned shift = 0;
+
+    if (!parse_number(text, &n, &end))
+        return false;
+    if (*end && (unit = strchr(units, toupper((unsigned char)*end)))) {
+        shift = 10 * (unsigned)(unit - units + 1);
+        end++;
+        if (end[0] == 'i' && end[1] == 'B')
+            end += 2;
+        else if (end[0] == 'B')
+            end++;
+    }
+    if (*end || n > UINT64_MAX >> shift)
+        return false;
+    *bytes = n << shift;
+    return true;
+}
+
+static bool refuse(const char *name, const char *text, const char *want)
+{
+    sg_log(1, "%s='%s' is not %s: no device is there", name, text, want);
+    return false;
+}
+
+/* A number from @min to @max; @out keeps its default where the variable is not set. */
+static bool number(const char *name, uint64_t min, uint64_t max, uint64_t *out)
+{
+    const char *text = getenv(name), *end;
+    uint64_t n;
+
+    if (!text || !*text)
+        return true;
+    if (!parse_number(text, &n, &end) || *end || n < min || n > max) {
+        sg_log(1, "%s='%s' is not a number from %" PRIu64 " to %" PRIu64 ": no device is there",
+               name, text, min, max);
+        return false;
+    }
+    *out = n;
+    return true;
+}
+
+static bool read_arch(uint32_t *arch)
+{
+    const char *text = getenv("SOFTGPU_ARCH"), *digits = text;
+    char *end;
+    unsigned long n;
+
+    if (!text || !*text)
+        return true;
+    if (strncmp(text, "sm_", 3) == 0)
+        digits += 3;
+    n = strtoul(digits, &end, 10);
+    if (end == digits || *end || n > 999 || !sg_arch_find((uint32_t)n))
+        return refuse("SOFTGPU_ARCH", text, "one of sm_75, sm_80, sm_86, sm_89, sm_90");
+    *arch = (uint32_t)n;
+    return true;
+}
+
+static bool read_memory(uint64_t *memory)
+{
+    const char *text = getenv("SOFTGPU_MEMORY");
+    uint64_t n;
+
+    if (!text || !*text)
+        return true;
+    if (!sg_parse_size(text, &n) || n < LEAST_MEMORY || n > MOST_MEMORY)
+        return refuse("SOFTGPU_MEMORY", text, "a size from 16M to 1T, such as 8G");
+    *memory = n & ~UINT64_C(0xfffff);
+    return true;
+}
+
+static bool read_order(bool *in_order)
+{
+    const char *text = getenv("SOFTGPU_ORDER");
+
+    *in_order = text && strcmp(text, "index") == 0;
+    if (text && *text && !*in_order && strcmp(text, "seed") != 0)
+        return refuse("SOFTGPU_ORDER", text, "'index' or 'seed'");
+    return true;
+}
+
+static bool truthy(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text && strcmp(text, "0") != 0;
+}
+
+bool sg_options_read(struct sg_options *opt)
+{
+    const char *name = getenv("SOFTGPU_NAME");
+    uint64_t log = 1, devices = 1, sms = 4, reported = 108, workers = 0, seed = 0;
+
+    memset(opt, 0, sizeof(*opt));
+    sg_driver.opt.log = 1;
+    if (!number("SOFTGPU_LOG", 0, 3, &log))
+        return false;
+    sg_driver.opt.log = opt->log = (int)log;
+    opt->arch = 80;
+    opt->memory = DEFAULT_MEMORY;
+    if (!number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, &devices) ||
+        !number("SOFTGPU_SMS", 1, 1024, &sms) ||
+        !number("SOFTGPU_SMS_REPORTED", 1, 1024, &reported) ||
+        !number("SOFTGPU_WORKERS", 0, 1024, &workers) ||
+        !number("SOFTGPU_SEED", 0, UINT64_MAX, &seed) || !read_arch(&opt->arch) ||
+        !read_memory(&opt->memory) || !read_order(&opt->in_order))
+        return false;
+    opt->devices = (unsigned)devices;
+    opt->sms = (unsigned)sms;
+    opt->sms_reported = (unsigned)reported;
+    opt->workers = (unsigned)workers;
+    opt->seed = seed;
+    opt->launch_blocking = truthy("CUDA_LAUNCH_BLOCKING");
+    if (name && *name)
+        strncat(opt->name, name, sizeof(opt->name) - 1);
+    return true;
+}

@@ -1,0 +1,98 @@
+/* CUDA_VISIBLE_DEVICES: which devices, in which order. */
+#include "softgpu/driver/core.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sg_device_uuid(int physical, CUuuid *uuid)
+{
+    uint64_t hi = sg_hash64(UINT64_C(0x736f6674677075), (uint64_t)physical, 1);
+    uint64_t lo = sg_hash64(UINT64_C(0x736f6674677075), (uint64_t)physical, 2);
+    unsigned char *b = (unsigned char *)uuid->bytes;
+
+    for (unsigned i = 0; i < 8; i++) {
+        b[i] = (unsigned char)(hi >> (8 * i));
+        b[8 + i] = (unsigned char)(lo >> (8 * i));
+    }
+    b[6] = (unsigned char)((b[6] & 0x0f) | 0x80); /* RFC 9562, version 8: custom */
+    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+}
+
+static void uuid_text(int physical, char text[41])
+{
+    CUuuid uuid;
+    char *p = text + sprintf(text, "GPU-");
+
+    sg_device_uuid(physical, &uuid);
+    for (unsigned i = 0; i < 16; i++)
+        p += sprintf(p, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                     (unsigned char)uuid.bytes[i]);
+}
+
+/* The one device whose UUID begins with @text ("GPU-" included), or -1. */
+static int by_uuid(const char *text, size_t len, int n)
+{
+    int found = -1;
+
+    for (int i = 0; i < n; i++) {
+        char uuid[41];
+
+        uuid_text(i, uuid);
+        if (len <= 40 && strncasecmp(uuid, text, len) == 0) {
+            if (found >= 0)
+                return -1;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static int by_name(const char *text, size_t len, int n)
+{
+    char digits[12];
+    int index;
+
+    while (len && isspace((unsigned char)text[0])) {
+        text++;
+        len--;
+    }
+    while (len && isspace((unsigned char)text[len - 1]))
+        len--;
+    if (len > 4 && strncasecmp(text, "GPU-", 4) == 0)
+        return by_uuid(text, len, n);
+    if (len == 0 || len >= sizeof(digits) || strspn(text, "0123456789") < len)
+        return -1;
+    memcpy(digits, text, len);
+    digits[len] = 0;
+    index = atoi(digits);
+    return index >= 0 && index < n ? index : -1;
+}
+
+int sg_visible_devices(int n, int physical[SG_MAX_DEVICES])
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    int count = 0;
+
+    if (!text) {
+        for (; count < n; count++)
+            physical[count] = count;
+        return n;
+    }
+    /* documented: from the first name that means no device on, none is visible */
+    while (*text && count < SG_MAX_DEVICES) {
+        size_t len = strcspn(text, ",");
+        int index = by_name(text, len, n);
+
+        for (int i = 0; i < count; i++)
+            if (physical[i] == index)
+                index = -1;
+        if (index < 0)
+            break;
+        physical[count++] = index;
+        text += len;
+        text += *text == ',';
+    }
+    return count;
+}
