@@ -285,19 +285,35 @@ static void drop_pages(uint64_t addr, uint64_t size, uint64_t state)
         madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED);
 }
 
+/* Contents and access of the reservation at @addr are gone; its size, 0: there is none. */
+static uint64_t block_drop(struct sg_mem *m, uint64_t addr)
+{
+    uint64_t base = 0, size = 0, state = 0;
+
+    if (!sg_index_find(m->priv->blocks, addr, &base, &size, &state) || base != addr)
+        return 0;
+    sg_mem_allow(m, addr, size, 0, 0);
+    drop_pages(addr, size, state);
+    return size;
+}
+
+void sg_mem_drop(struct sg_mem *m, uint64_t addr)
+{
+    pthread_mutex_lock(&m->priv->lock);
+    block_drop(m, addr);
+    pthread_mutex_unlock(&m->priv->lock);
+}
+
 void sg_mem_release(struct sg_mem *m, uint64_t addr)
 {
     struct sg_mem_private *p = m->priv;
-    uint64_t base = 0, size = 0, state = 0;
+    uint64_t size;
 
     pthread_mutex_lock(&p->lock);
-    if (sg_index_find(p->blocks, addr, &base, &size, &state) && base == addr) {
-        sg_mem_allow(m, addr, size, 0, 0);
-        drop_pages(addr, size, state);
-        if (gaps_room(p)) { /* else the addresses are lost, not the memory */
-            sg_index_remove(p->blocks, addr, NULL);
-            gap_give(p, addr, size);
-        }
+    size = block_drop(m, addr);
+    if (size && gaps_room(p)) { /* else the addresses are lost, not the memory */
+        sg_index_remove(p->blocks, addr, NULL);
+        gap_give(p, addr, size);
     }
     pthread_mutex_unlock(&p->lock);
 }

@@ -55,6 +55,9 @@ TB_MUST_CHECK enum tb_status sg_mem_map(struct sg_mem *m, uint64_t addr, size_t 
                                         uint64_t offset, struct tb_error *err);
 void sg_mem_unmap(struct sg_mem *m, uint64_t addr, size_t size);
 
+/** sg_mem_drop - forget the contents of a reservation and who may use it; it stays reserved */
+void sg_mem_drop(struct sg_mem *m, uint64_t addr);
+
 /** sg_mem_allow - set who may read and write the granules of a range */
 void sg_mem_allow(struct sg_mem *m, uint64_t addr, size_t size, uint8_t read, uint8_t write);
 

@@ -186,6 +186,21 @@ static void test_mem__registered_host_memory_is_usable_by_its_devices(void **sta
     sg_mem_unregister(m, h + 600);
 }
 
+static void test_mem__what_is_dropped_stays_reserved(void **state)
+{
+    struct sg_mem *m = *state;
+    uint64_t a = take(m, 8192, 4096);
+    uint8_t *p = commit(m, a, 8192);
+
+    p[5000] = 1;
+    sg_mem_allow(m, a, 8192, 1, 1);
+    sg_mem_drop(m, a);
+    assert_false(sg_mem_ok(m, a, 1, 1, false));
+    assert_true(take(m, 512, 512) != a);
+    assert_int_equal(commit(m, a, 8192)[5000], 0);
+    sg_mem_drop(m, a + 512); /* not the beginning of a reservation: nothing happens */
+}
+
 static void test_mem__misuse_is_refused(void **state)
 {
     struct sg_mem *m = *state;
@@ -245,6 +260,7 @@ int main(void)
         T(test_mem__windows_are_never_given_out),
         T(test_mem__one_memory_is_seen_at_two_addresses),
         T(test_mem__registered_host_memory_is_usable_by_its_devices),
+        T(test_mem__what_is_dropped_stays_reserved),
         T(test_mem__misuse_is_refused),
         T(test_mem__reservations_never_overlap),
     };
