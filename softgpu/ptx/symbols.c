@@ -1,0 +1,289 @@
+/*
+ * Names and scopes. Every name is interned once; it knows its innermost symbol, so a look-up is one
+ * hash look-up. `.reg .b32 %r<100>` is one symbol: its members become registers when first used.
+ */
+#include "softgpu/ptx/ptx_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool grow(struct sg_px *p)
+{
+    struct sg_px_name **old = p->names.data, **table;
+    size_t cap = p->names.cap ? p->names.cap * 2 : 512;
+
+    table = calloc(cap, sizeof(*table));
+    if (!table)
+        return sg_px_nomem(p);
+    for (size_t i = 0; i < p->names.cap; i++) {
+        size_t at;
+
+        if (!old[i])
+            continue;
+        at = SG_PX_HASH_SLOT(old[i]->hash, cap);
+        while (table[at])
+            at = (at + 1) & (cap - 1);
+        table[at] = old[i];
+    }
+    free(old);
+    p->names.data = table;
+    p->names.cap = cap;
+    return true;
+}
+
+struct sg_px_name *sg_px_intern(struct sg_px *p, const char *s, uint32_t n, uint32_t hash)
+{
+    struct sg_px_name **table, *name;
+    size_t at;
+
+    if (p->names.n * 2 >= p->names.cap && !grow(p))
+        return NULL;
+    table = p->names.data;
+    at = SG_PX_HASH_SLOT(hash, p->names.cap);
+    for (; (name = table[at]) != NULL; at = (at + 1) & (p->names.cap - 1))
+        if (name->hash == hash && name->len == n && memcmp(name->text, s, n) == 0)
+            return name;
+    name = sg_px_get(p, sizeof(*name) + n + 1);
+    if (!name)
+        return NULL;
+    memcpy(name + 1, s, n);
+    name->text = (const char *)(name + 1);
+    name->len = n;
+    name->hash = hash;
+    table[at] = name;
+    p->names.n++;
+    return name;
+}
+
+struct sg_px_name *sg_px_intern_tok(struct sg_px *p)
+{
+    if (p->tok.kind != SG_TOK_IDENT) {
+        sg_px_unexpected(p, "a name");
+        return NULL;
+    }
+    return sg_px_intern(p, p->tok.s, p->tok.len, p->tok.hash);
+}
+
+/* Puts a symbol of @depth where it belongs among those of its name. */
+static struct sg_px_sym *insert(struct sg_px *p, struct sg_px_name *name, enum sg_px_symkind kind,
+                                uint32_t depth)
+{
+    struct sg_px_sym *sym = sg_px_get(p, sizeof(*sym));
+    struct sg_px_sym **at = kind == SG_SYM_RANGE ? &name->range : &name->sym;
+
+    if (!sym)
+        return NULL;
+    while (*at && (*at)->depth > depth)
+        at = &(*at)->below;
+    sym->below = *at;
+    *at = sym;
+    sym->kind = (uint8_t)kind;
+    sym->name = name;
+    sym->depth = depth;
+    sym->in_scope = p->scopes[depth].syms;
+    p->scopes[depth].syms = sym;
+    return sym;
+}
+
+struct sg_px_sym *sg_px_declare(struct sg_px *p, struct sg_px_name *name, enum sg_px_symkind kind,
+                                uint32_t depth, uint32_t line)
+{
+    struct sg_px_sym *top = kind == SG_SYM_RANGE ? name->range : name->sym;
+
+    if (top && top->depth == depth && top->kind != SG_SYM_SREG && top->kind != SG_SYM_WARP_SZ) {
+        sg_px_fail(p, TB_ERR_FORMAT, line, "'%.100s' is declared twice", name->text);
+        return NULL;
+    }
+    return insert(p, name, kind, depth);
+}
+
+bool sg_px_add_reg(struct sg_px *p, struct sg_px_name *name, enum sg_ptx_mod type, uint8_t vec,
+                   uint32_t *index)
+{
+    struct sg_ptx_reg *r;
+
+    if (!sg_px_room(p, &p->regs, 1, sizeof(*r)))
+        return false;
+    r = (struct sg_ptx_reg *)p->regs.data + p->regs.n;
+    r->name = name->text;
+    r->type = type;
+    r->vec = vec;
+    *index = (uint32_t)p->regs.n++;
+    return true;
+}
+
+static bool find_splits(struct sg_px *p, struct sg_px_name *name)
+{
+    struct sg_px_split splits[SG_PX_SPLITS];
+    uint64_t number = 0, unit = 1;
+    uint32_t at = name->len;
+    unsigned n = 0;
+
+    name->split_done = true;
+    for (; at > 1 && name->len - at < SG_PX_SPLITS; unit *= 10) {
+        char c = name->text[at - 1];
+
+        if (c < '0' || c > '9')
+            break;
+        at--;
+        number += (uint64_t)(c - '0') * unit;
+        if ((c == '0' && at + 1 != name->len) || number > UINT32_MAX)
+            continue; /* no number starts here */
+        splits[n].prefix = sg_px_intern(p, name->text, at, sg_px_hash(name->text, at));
+        splits[n].number = (uint32_t)number;
+        if (!splits[n++].prefix)
+            return false;
+    }
+    name->nsplits = (uint8_t)n;
+    return sg_px_keep(p, splits, n, sizeof(splits[0]), &name->splits);
+}
+
+/* The innermost symbol of @name, or NULL; a member of a range becomes a register. */
+bool sg_px_lookup(struct sg_px *p, struct sg_px_name *name, struct sg_px_sym **out)
+{
+    struct sg_px_sym *best = name->sym, *sym;
+    uint32_t index;
+
+    if (!name->split_done && !find_splits(p, name))
+        return false;
+    for (unsigned i = 0; i < name->nsplits; i++)
+        for (sym = name->splits[i].prefix->range; sym; sym = sym->below)
+            if (name->splits[i].number < sym->value) {
+                if (!best || sym->depth > best->depth)
+                    best = sym;
+                break;
+            }
+    if (best && best->kind == SG_SYM_RANGE) {
+        if (!sg_px_add_reg(p, name, best->type, best->vec, &index))
+            return false;
+        best = insert(p, name, SG_SYM_REG, best->depth);
+        if (!best)
+            return false;
+        best->value = index;
+    }
+    *out = best;
+    return true;
+}
+
+static bool declare_sreg(struct sg_px *p, const char *text, enum sg_px_symkind kind, uint32_t sreg,
+                         int comp)
+{
+    uint32_t n = (uint32_t)strlen(text);
+    struct sg_px_name *name = sg_px_intern(p, text, n, sg_px_hash(text, n));
+    struct sg_px_sym *sym = name ? insert(p, name, kind, 0) : NULL;
+
+    if (!sym)
+        return false;
+    sym->value = sreg;
+    sym->has_comp = comp >= 0;
+    sym->comp = comp >= 0 ? (uint8_t)comp : 0;
+    return true;
+}
+
+/* Special registers that come in numbers: %envreg0..31 and so on */
+static const struct {
+    uint32_t sreg, count;
+    const char *suffix;
+} numbered[] = {
+    {SG_SREG_ENVREG, 32, ""},
+    {SG_SREG_PM, 8, ""},
+    {SG_SREG_PM64, 8, "_64"},
+    {SG_SREG_RESERVED_SMEM_OFFSET, 2, ""},
+};
+
+static bool is_numbered(uint32_t sreg)
+{
+    for (size_t i = 0; i < TB_ARRAY_LEN(numbered); i++)
+        if (numbered[i].sreg == sreg)
+            return true;
+    return false;
+}
+
+bool sg_px_declare_sregs(struct sg_px *p)
+{
+    char text[64];
+
+    for (unsigned i = 1; i < SG_SREG_COUNT; i++)
+        if (!is_numbered(i) && !declare_sreg(p, sg_ptx_sreg_name(i), SG_SYM_SREG, i, -1))
+            return false;
+    for (size_t i = 0; i < TB_ARRAY_LEN(numbered); i++)
+        for (uint32_t k = 0; k < numbered[i].count; k++) {
+            const char *base = sg_ptx_sreg_name(numbered[i].sreg);
+            size_t n = strlen(base) - strlen(numbered[i].suffix);
+
+            snprintf(text, sizeof(text), "%.*s%u%s", (int)n, base, k, numbered[i].suffix);
+            if (!declare_sreg(p, text, SG_SYM_SREG, numbered[i].sreg, (int)k))
+                return false;
+        }
+    return declare_sreg(p, "WARP_SZ", SG_SYM_WARP_SZ, 0, -1);
+}
+
+bool sg_px_scope_enter(struct sg_px *p, uint32_t line)
+{
+    if (p->depth == SG_PX_MAX_DEPTH)
+        return sg_px_fail(p, TB_ERR_LIMIT, line, "more than %d nested scopes", SG_PX_MAX_DEPTH);
+    p->depth++;
+    p->scopes[p->depth].syms = NULL;
+    p->scopes[p->depth].pending_start = p->pending.n;
+    return true;
+}
+
+bool sg_px_want_label(struct sg_px *p, struct sg_px_name *name, struct sg_ptx_opnd *opnd,
+                      uint32_t *target, uint32_t line)
+{
+    struct sg_px_pending *w;
+
+    if (!sg_px_room(p, &p->pending, 1, sizeof(*w)))
+        return false;
+    w = (struct sg_px_pending *)p->pending.data + p->pending.n++;
+    w->name = name;
+    w->opnd = opnd;
+    w->target = target;
+    w->line = line;
+    return true;
+}
+
+/* Gives a use of a label its meaning; false if no symbol of this scope is it. */
+static bool resolve(struct sg_px *p, const struct sg_px_pending *w)
+{
+    const struct sg_px_sym *sym = w->name->sym;
+
+    if (!sym || sym->depth != p->depth)
+        return false;
+    if (sym->kind == SG_SYM_LABEL) {
+        if (w->target)
+            *w->target = sym->value;
+        else
+            w->opnd->target = sym->value;
+        return true;
+    }
+    if (sym->kind == SG_SYM_TABLE && w->opnd) {
+        w->opnd->kind = SG_OPND_TABLE;
+        w->opnd->table = sym->table;
+        return true;
+    }
+    return false;
+}
+
+bool sg_px_scope_leave(struct sg_px *p)
+{
+    struct sg_px_scope *scope = &p->scopes[p->depth];
+    struct sg_px_pending *w = p->pending.data;
+    size_t keep = scope->pending_start;
+
+    for (size_t i = scope->pending_start; i < p->pending.n; i++)
+        if (!resolve(p, &w[i]))
+            w[keep++] = w[i];
+    p->pending.n = keep;
+    for (struct sg_px_sym *s = scope->syms; s; s = s->in_scope) {
+        if (s->kind == SG_SYM_RANGE)
+            s->name->range = s->below;
+        else
+            s->name->sym = s->below;
+    }
+    p->depth--;
+    if (p->depth == 0 && keep > 0)
+        return sg_px_fail(p, TB_ERR_FORMAT, w[0].line, "label '%.100s' is not defined",
+                          w[0].name->text);
+    return true;
+}
