@@ -2,10 +2,11 @@
  * softgpu/num - the scalar arithmetic of PTX on bit patterns, exact where PTX defines it.
  *
  * Three layers: vectorisable inlines for what an interpreter does in loops over lanes
- * (num_inline.h: floats, num_int.h: integers; both come with this header), correctly rounded
- * functions for every rounding mode in pure integer arithmetic (this header), and the approximate
- * functions, whose bits are the same on every x86-64. Floats travel as their bits, never as float.
- * Rules chosen and where they come from: README.md. Tensor-core dot products: tensor.h.
+ * (num_inline.h: floats, num_int.h: integers, num_approx.h: ex2, sin ..., the same bits on
+ * every x86-64; all come with this header), and correctly rounded functions for every rounding
+ * mode and the conversions, in pure integer arithmetic (this header). Floats travel as their bits,
+ * never as float. Rules chosen and where they come from: README.md. Tensor-core dot products:
+ * tensor.h.
  *
  * Threads: everything here is pure: no state, no allocation, any thread. Functions of this header
  * do not depend on MXCSR; inlines that compute with float or double say so (see sg_num_enter()).
@@ -160,27 +161,6 @@ static inline uint64_t sg_cvt_run(const struct sg_cvt *c, uint64_t a, uint64_t b
 /* cvt.pack.sat: @a and @b clamped to @bits (16, 8, 4, 2) and packed, @a above @b; @c moves up */
 uint32_t sg_cvt_pack(int32_t a, int32_t b, uint32_t c, unsigned bits, bool is_signed);
 
-/* ---- approximate functions ----------------------------------------------------------------
- * f32: @flags of SG_NUM_FTZ; special cases as the ISA's tables; else the error is far below the
- * ISA's bound (under 1 ULP; tanh too), the bits are our own. */
-uint32_t sg_f32_ex2_approx(uint32_t a, unsigned flags);
-uint32_t sg_f32_lg2_approx(uint32_t a, unsigned flags);
-uint32_t sg_f32_sin_approx(uint32_t a, unsigned flags);
-uint32_t sg_f32_cos_approx(uint32_t a, unsigned flags);
-uint32_t sg_f32_tanh_approx(uint32_t a);
-uint32_t sg_f32_rcp_approx(uint32_t a, unsigned flags);
-uint32_t sg_f32_sqrt_approx(uint32_t a, unsigned flags);
-uint32_t sg_f32_rsqrt_approx(uint32_t a, unsigned flags);
-uint32_t sg_f32_div_approx(uint32_t a, uint32_t b, unsigned flags);
-uint32_t sg_f32_div_full(uint32_t a, uint32_t b, unsigned flags);
-uint64_t sg_f64_rcp_approx_ftz(uint64_t a); /* 20 bits of mantissa, low 32 bits zero */
-uint64_t sg_f64_rsqrt_approx_ftz(uint64_t a);
-uint64_t sg_f64_rsqrt_approx(uint64_t a); /* correct to 1 ULP, subnormals supported */
-uint16_t sg_f16_ex2_approx(uint16_t a, unsigned flags);
-uint16_t sg_f16_tanh_approx(uint16_t a);
-uint16_t sg_bf16_ex2_approx_ftz(uint16_t a);
-uint16_t sg_bf16_tanh_approx(uint16_t a);
-
 /* ---- video instructions ------------------------------------------------------------------- */
 
 enum sg_video_op {
@@ -254,5 +234,6 @@ void sg_num_leave(uint32_t saved);
 
 #include "softgpu/num/num_inline.h"
 #include "softgpu/num/num_int.h"
+#include "softgpu/num/num_approx.h"
 
 #endif
