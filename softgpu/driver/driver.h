@@ -107,6 +107,7 @@ struct CUfunc_st {
     int carveout, cluster_policy, nonportable_cluster;
     int cluster[3];
     int cache_config;
+    unsigned attrs_set; /* bit: CUfunction_attribute that cuFuncSetAttribute set */
     uint64_t launches;
     struct CUfunc_st *next;
 };

@@ -1,0 +1,69 @@
+/*
+ * Device code as programs hand it over: PTX text, fat binaries of nvcc, what cuLinkComplete
+ * returned, machine code (which is refused with advice). The result is PTX texts for one device.
+ * Start at sg_code_read().
+ */
+#ifndef SG_DRIVER_CODE_H
+#define SG_DRIVER_CODE_H
+
+#include "softgpu/driver/driver.h"
+
+#define SG_CODE_UNKNOWN_SIZE SIZE_MAX
+
+struct sg_code_text {
+    char *text; /* owned, with a NUL behind it */
+    size_t len;
+};
+
+struct sg_code {
+    struct sg_code_text *texts;
+    size_t n;
+};
+
+/**
+ * sg_code_read - find the PTX for @arch in @image
+ * @size: bytes of @image, SG_CODE_UNKNOWN_SIZE: it says itself where it ends
+ *
+ * Returns: CUDA_SUCCESS; CUDA_ERROR_NO_BINARY_FOR_GPU if there is only machine code or newer PTX;
+ * CUDA_ERROR_INVALID_IMAGE for what is none of these; CUDA_ERROR_OUT_OF_MEMORY; @err says why.
+ */
+CUresult sg_code_read(const void *image, size_t size, uint32_t arch, struct sg_code *out,
+                      struct tb_error *err);
+/** sg_code_add - append a copy of a text */
+CUresult sg_code_add(struct sg_code *code, const char *text, size_t len);
+void sg_code_clear(struct sg_code *code);
+
+/** sg_code_pack - several texts as one image that sg_code_read() takes; freed with free() */
+CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size);
+
+/** sg_code_parse - read all texts; @mods has room for @code->n, freed with sg_ptx_free()
+ *
+ * Returns: CUDA_SUCCESS; CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+ * CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult sg_code_parse(const struct sg_code *code, const char *name, uint32_t arch,
+                       struct sg_ptx_module **mods, struct tb_error *err);
+/** sg_code_result - the CUresult of a parser's or the engine's status */
+CUresult sg_code_result(enum tb_status status);
+
+/* fatbin.c */
+#define SG_FATBIN_WRAPPER UINT32_C(0x466243b1) /* fatbinary_section.h */
+#define SG_FATBIN_MAGIC UINT32_C(0xba55ed50)
+CUresult sg_fatbin_read(const void *image, size_t size, uint32_t arch, struct sg_code *out,
+                        struct tb_error *err);
+
+/** sg_fatbin_each - the entries of one fat binary; stops when @fn returns false */
+struct sg_fatbin_entry {
+    unsigned kind; /* SG_FATBIN_PTX, SG_FATBIN_ELF or another */
+    uint32_t arch;
+    const unsigned char *payload;
+    size_t size;       /* of the payload, as stored */
+    size_t plain_size; /* unpacked; 0: it is stored as it is */
+    size_t packed_size;
+    uint64_t flags;
+};
+enum { SG_FATBIN_PTX = 1, SG_FATBIN_ELF = 2 };
+CUresult sg_fatbin_each(const void *fatbin, size_t size,
+                        bool (*fn)(void *arg, const struct sg_fatbin_entry *e), void *arg,
+                        struct tb_error *err);
+
+#endif
