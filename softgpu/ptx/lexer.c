@@ -5,7 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { C_START = 1, C_WORD = 2, C_DIGIT = 4, C_HEX = 8, C_SPACE = 16 };
+enum {
+    C_START = 1, /* of a word */
+    C_WORD = 2,
+    C_DIGIT = 4,
+    C_HEX = 8,
+    C_SPACE = 16,
+    C_SKIP = 32,   /* may begin what is skipped like space */
+    C_DOUBLE = 64, /* may begin an operator of two characters */
+};
 
 static const uint8_t classes[256] = {
     [' '] = C_SPACE,
@@ -22,6 +30,16 @@ static const uint8_t classes[256] = {
     ['_'] = C_START | C_WORD,
     ['$'] = C_START | C_WORD,
     ['%'] = C_START,
+    ['/'] = C_SKIP,
+    ['\\'] = C_SKIP,
+    ['#'] = C_SKIP,
+    ['@'] = C_SKIP,
+    ['<'] = C_DOUBLE,
+    ['>'] = C_DOUBLE,
+    ['='] = C_DOUBLE,
+    ['!'] = C_DOUBLE,
+    ['&'] = C_DOUBLE,
+    ['|'] = C_DOUBLE,
 };
 
 static inline bool is(char c, unsigned class)
@@ -170,12 +188,15 @@ static bool skip_other(struct sg_px *p)
     return false;
 }
 
-static void skip_space(struct sg_px *p)
+static inline void skip_space(struct sg_px *p)
 {
     do {
-        while (is(*p->cur, C_SPACE))
-            p->line += *p->cur++ == '\n';
-    } while (skip_other(p));
+        const char *s = p->cur;
+
+        for (; is(*s, C_SPACE); s++)
+            p->line += *s == '\n';
+        p->cur = s;
+    } while (is(*p->cur, C_SKIP) && skip_other(p));
 }
 
 char sg_px_peek(struct sg_px *p)
@@ -383,7 +404,7 @@ static void punctuation(struct sg_px *p, const char *s)
 {
     p->tok.kind = (unsigned char)*s;
     p->tok.len = 1;
-    for (size_t i = 0; i < TB_ARRAY_LEN(operators); i++)
+    for (size_t i = 0; is(*s, C_DOUBLE) && i < TB_ARRAY_LEN(operators); i++)
         if (s[0] == operators[i].text[0] && s[1] == operators[i].text[1]) {
             p->tok.kind = operators[i].kind;
             p->tok.len = 2;

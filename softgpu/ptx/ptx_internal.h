@@ -28,7 +28,7 @@
 #define SG_PX_MAX_VAR_BYTES (UINT64_C(1) << 48)
 #define SG_PX_MAX_INIT_BYTES (UINT64_C(1) << 28) /* of a module */
 #define SG_PX_MAX_FILES 65536
-#define SG_PX_SPLITS 10 /* digits of a register number */
+#define SG_PX_DIGITS 10 /* of a register number */
 
 /* FNV-1a, computed by the lexer as it reads a word */
 #define SG_PX_HASH_SEED UINT32_C(2166136261)
@@ -126,13 +126,6 @@ struct sg_px_name {
     uint32_t len, hash;
     struct sg_px_sym *sym;   /* innermost */
     struct sg_px_sym *range; /* innermost `name<n>` */
-    /* "%r12" may be a member of the ranges %r1<> and %r<>; found on first use. */
-    struct sg_px_split {
-        struct sg_px_name *prefix;
-        uint32_t number;
-    } * splits;
-    uint8_t nsplits;
-    bool split_done;
 };
 
 /* A label that may be defined further down. */
@@ -145,6 +138,7 @@ struct sg_px_pending {
 
 struct sg_px_scope {
     struct sg_px_sym *syms;
+    uint32_t range_depth; /* of the innermost scope that has ranges, this one or one around it */
     size_t pending_start;
 };
 

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define FIRST_NAMES 1024
+
 static bool grow(struct sg_px *p)
 {
     struct sg_px_name **old = p->names.data, **table;
-    size_t cap = p->names.cap ? p->names.cap * 2 : 512;
+    size_t cap = p->names.cap ? p->names.cap * 2 : FIRST_NAMES;
 
     table = calloc(cap, sizeof(*table));
     if (!table)
@@ -31,18 +33,35 @@ static bool grow(struct sg_px *p)
     return true;
 }
 
+static inline bool same(const struct sg_px_name *name, const char *s, uint32_t n, uint32_t hash)
+{
+    if (name->hash != hash || name->len != n)
+        return false;
+    for (uint32_t i = 0; i < n; i++) /* short and nearly always equal */
+        if (name->text[i] != s[i])
+            return false;
+    return true;
+}
+
+static struct sg_px_name **slot_of(const struct sg_px *p, const char *s, uint32_t n, uint32_t hash)
+{
+    struct sg_px_name **table = p->names.data;
+    size_t at = SG_PX_HASH_SLOT(hash, p->names.cap);
+
+    while (table[at] && !same(table[at], s, n, hash))
+        at = (at + 1) & (p->names.cap - 1);
+    return &table[at];
+}
+
 struct sg_px_name *sg_px_intern(struct sg_px *p, const char *s, uint32_t n, uint32_t hash)
 {
-    struct sg_px_name **table, *name;
-    size_t at;
+    struct sg_px_name **slot, *name;
 
     if (p->names.n * 2 >= p->names.cap && !grow(p))
         return NULL;
-    table = p->names.data;
-    at = SG_PX_HASH_SLOT(hash, p->names.cap);
-    for (; (name = table[at]) != NULL; at = (at + 1) & (p->names.cap - 1))
-        if (name->hash == hash && name->len == n && memcmp(name->text, s, n) == 0)
-            return name;
+    slot = slot_of(p, s, n, hash);
+    if (*slot)
+        return *slot;
     name = sg_px_get(p, sizeof(*name) + n + 1);
     if (!name)
         return NULL;
@@ -50,7 +69,7 @@ struct sg_px_name *sg_px_intern(struct sg_px *p, const char *s, uint32_t n, uint
     name->text = (const char *)(name + 1);
     name->len = n;
     name->hash = hash;
-    table[at] = name;
+    *slot = name;
     p->names.n++;
     return name;
 }
@@ -94,6 +113,8 @@ struct sg_px_sym *sg_px_declare(struct sg_px *p, struct sg_px_name *name, enum s
         sg_px_fail(p, TB_ERR_FORMAT, line, "'%.100s' is declared twice", name->text);
         return NULL;
     }
+    if (kind == SG_SYM_RANGE)
+        p->scopes[depth].range_depth = depth;
     return insert(p, name, kind, depth);
 }
 
@@ -112,56 +133,53 @@ bool sg_px_add_reg(struct sg_px *p, struct sg_px_name *name, enum sg_ptx_mod typ
     return true;
 }
 
-static bool find_splits(struct sg_px *p, struct sg_px_name *name)
+/* "%r12" may be a member of the ranges %r1<> and %r<>: the innermost such, if it is deeper than
+ * @depth. */
+static struct sg_px_sym *find_range(const struct sg_px *p, const struct sg_px_name *name,
+                                    uint32_t depth)
 {
-    struct sg_px_split splits[SG_PX_SPLITS];
+    struct sg_px_sym *best = NULL, *sym;
     uint64_t number = 0, unit = 1;
-    uint32_t at = name->len;
-    unsigned n = 0;
 
-    name->split_done = true;
-    for (; at > 1 && name->len - at < SG_PX_SPLITS; unit *= 10) {
+    for (uint32_t at = name->len; at > 1 && name->len - at < SG_PX_DIGITS; unit *= 10) {
+        const struct sg_px_name *prefix;
         char c = name->text[at - 1];
 
         if (c < '0' || c > '9')
             break;
         at--;
         number += (uint64_t)(c - '0') * unit;
-        if ((c == '0' && at + 1 != name->len) || number > UINT32_MAX)
+        if (c == '0' && at + 1 != name->len)
             continue; /* no number starts here */
-        splits[n].prefix = sg_px_intern(p, name->text, at, sg_px_hash(name->text, at));
-        splits[n].number = (uint32_t)number;
-        if (!splits[n++].prefix)
-            return false;
+        prefix = *slot_of(p, name->text, at, sg_px_hash(name->text, at));
+        for (sym = prefix ? prefix->range : NULL; sym && sym->depth > depth; sym = sym->below)
+            if (number < sym->value) {
+                depth = sym->depth;
+                best = sym;
+            }
     }
-    name->nsplits = (uint8_t)n;
-    return sg_px_keep(p, splits, n, sizeof(splits[0]), &name->splits);
+    return best;
 }
 
 /* The innermost symbol of @name, or NULL; a member of a range becomes a register. */
 bool sg_px_lookup(struct sg_px *p, struct sg_px_name *name, struct sg_px_sym **out)
 {
-    struct sg_px_sym *best = name->sym, *sym;
-    uint32_t index;
+    struct sg_px_sym *sym = name->sym, *range;
+    uint32_t depth = sym ? sym->depth : 0, index;
 
-    if (!name->split_done && !find_splits(p, name))
+    *out = sym;
+    if (depth >= p->scopes[p->depth].range_depth)
+        return true;
+    range = find_range(p, name, depth);
+    if (!range)
+        return true;
+    if (!sg_px_add_reg(p, name, range->type, range->vec, &index))
         return false;
-    for (unsigned i = 0; i < name->nsplits; i++)
-        for (sym = name->splits[i].prefix->range; sym; sym = sym->below)
-            if (name->splits[i].number < sym->value) {
-                if (!best || sym->depth > best->depth)
-                    best = sym;
-                break;
-            }
-    if (best && best->kind == SG_SYM_RANGE) {
-        if (!sg_px_add_reg(p, name, best->type, best->vec, &index))
-            return false;
-        best = insert(p, name, SG_SYM_REG, best->depth);
-        if (!best)
-            return false;
-        best->value = index;
-    }
-    *out = best;
+    sym = insert(p, name, SG_SYM_REG, range->depth);
+    if (!sym)
+        return false;
+    sym->value = index;
+    *out = sym;
     return true;
 }
 
@@ -224,6 +242,7 @@ bool sg_px_scope_enter(struct sg_px *p, uint32_t line)
         return sg_px_fail(p, TB_ERR_LIMIT, line, "more than %d nested scopes", SG_PX_MAX_DEPTH);
     p->depth++;
     p->scopes[p->depth].syms = NULL;
+    p->scopes[p->depth].range_depth = p->scopes[p->depth - 1].range_depth;
     p->scopes[p->depth].pending_start = p->pending.n;
     return true;
 }
