@@ -1,6 +1,8 @@
 /* Contexts: their life, the stack of each thread, limits and other settings. Primary contexts:
  * primary.c; green ones: green.c. */
 #include "softgpu/driver/core.h"
+#include "softgpu/driver/memory.h"
+#include "softgpu/driver/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +69,6 @@ void sg_context_stop(struct CUctx_st *ctx)
         sg_modules_destroy_ctx(ctx);
         sg_memory_destroy_ctx(ctx);
     }
-    sg_print_flush();
     ctx->active = false;
     if (ctx->is_primary)
         return;
@@ -426,16 +427,26 @@ CUresult sg_cuCtxSetFlags(unsigned int flags)
     return CUDA_SUCCESS;
 }
 
+static CUresult synchronize(struct CUctx_st *ctx)
+{
+    CUresult r = sg_enter();
+
+    if (r != CUDA_SUCCESS || (r = sg_capture_forbids_ctx(ctx)) != CUDA_SUCCESS)
+        return r;
+    r = (CUresult)atomic_load(&ctx->sticky);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = sg_engine_drain_ctx(ctx);
+    sg_memory_synced(ctx, NULL);
+    return r;
+}
+
 CUresult sg_cuCtxSynchronize(void)
 {
     struct CUctx_st *ctx;
     CUresult r = sg_current(&ctx);
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    r = sg_engine_drain_ctx(ctx);
-    sg_print_flush();
-    return r;
+    return r != CUDA_SUCCESS ? r : synchronize(ctx);
 }
 
 #if CUDA_VERSION >= 13000
@@ -447,11 +458,7 @@ CUresult sg_cuCtxSynchronize_v2(CUcontext ctx)
         return sg_cuCtxSynchronize();
     if (r != CUDA_SUCCESS || (r = sg_context_check(ctx)) != CUDA_SUCCESS)
         return r;
-    if (atomic_load(&ctx->sticky))
-        return (CUresult)atomic_load(&ctx->sticky);
-    r = sg_engine_drain_ctx(ctx);
-    sg_print_flush();
-    return r;
+    return synchronize(ctx);
 }
 #endif
 

@@ -55,6 +55,4 @@ bool sg_context_flags_ok(unsigned flags);
 /** sg_context_sms - reported SMs of a context: the device's, or its green partition's */
 unsigned sg_context_sms(const struct CUctx_st *ctx);
 
-void sg_print_flush(void); /* kernels' printf has been written */
-
 #endif

@@ -70,6 +70,7 @@ struct sg_device {
     uint32_t sms_reported, sms; /* what attributes say; what is simulated */
     uint64_t memory;            /* bytes */
     uint64_t used;              /* bytes allocated; under the lock in sg_driver.memory */
+    _Atomic uint64_t launches; /* kernels started so far: seeds are drawn from it */
     uint8_t bit;                /* 1 << ordinal, in struct sg_mem */
     struct CUctx_st *primary;   /* made once, kept for ever; active while primary_refs > 0 */
     unsigned primary_refs;
