@@ -7,6 +7,8 @@
 
 #include "softgpu/num/num.h"
 
+#include <stdint.h>
+#define MPFR_USE_INTMAX_T
 #include <mpfr.h>
 #include <stdarg.h>
 #include <setjmp.h>
