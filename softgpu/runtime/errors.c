@@ -1,0 +1,183 @@
+/* Error numbers, their names and texts, the thread's last error, and the log. */
+#include "softgpu/runtime/runtime.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "softgpu/runtime/api_gen.h"
+#include "softgpu/runtime/hooks.h"
+
+cudaError_t sg_rt_error(CUresult result)
+{
+    if (result == CUDA_SUCCESS)
+        return cudaSuccess;
+    return sg_rt_error_name((int)result) != NULL ? (cudaError_t)(int)result : cudaErrorUnknown;
+}
+
+/* What leaves the context unusable: every later call fails with it, and it cannot be cleared. */
+static bool is_sticky(cudaError_t err)
+{
+    switch (err) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool keeps(const struct sg_rt_tls *tls)
+{
+    return is_sticky(tls->last) && tls->last_resets == sg_rt_resets();
+}
+
+cudaError_t sg_rt_failed(cudaError_t err)
+{
+    struct sg_rt_tls *tls = sg_rt_tls();
+
+    if (!keeps(tls)) {
+        tls->last = err;
+        tls->last_resets = sg_rt_resets();
+    }
+    return err;
+}
+
+cudaError_t sg_cudaGetLastError(void)
+{
+    struct sg_rt_tls *tls = sg_rt_tls();
+    cudaError_t err = tls->last;
+
+    if (!keeps(tls))
+        tls->last = cudaSuccess;
+    return err;
+}
+
+cudaError_t sg_cudaPeekAtLastError(void)
+{
+    return sg_rt_tls()->last;
+}
+
+const char *sg_cudaGetErrorName(cudaError_t error)
+{
+    const char *name = sg_rt_error_name((int)error);
+
+    return name != NULL ? name : "unrecognized error code";
+}
+
+/* Texts of what only the runtime returns; those that the driver has too are the driver's. */
+static const struct {
+    int value;
+    const char *text;
+} texts[] = {
+    {cudaErrorInvalidConfiguration, "invalid configuration argument"},
+    {cudaErrorInvalidPitchValue, "invalid pitch argument"},
+    {cudaErrorInvalidSymbol, "invalid device symbol"},
+    {cudaErrorInvalidHostPointer, "invalid host pointer"},
+    {cudaErrorInvalidDevicePointer, "invalid device pointer"},
+    {cudaErrorInvalidTexture, "invalid texture reference"},
+    {cudaErrorInvalidTextureBinding, "texture is not bound to a pointer"},
+    {cudaErrorInvalidChannelDescriptor, "invalid channel descriptor"},
+    {cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"},
+    {cudaErrorInvalidSurface, "invalid surface reference"},
+    {cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorDuplicateVariableName, "duplicate global variable looked up by string name"},
+    {cudaErrorIncompatibleDriverContext, "incompatible driver context"},
+    {cudaErrorMissingConfiguration, "__global__ function call is not configured"},
+    {cudaErrorInvalidDeviceFunction, "invalid device function"},
+    {cudaErrorStartupFailure, "startup failure in CUDA runtime"},
+};
+
+const char *sg_cudaGetErrorString(cudaError_t error)
+{
+    const char *text = NULL;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (texts[i].value == (int)error)
+            return texts[i].text;
+    if (sg_rt_error_name((int)error) == NULL)
+        return "unrecognized error code";
+    if (cuGetErrorString((CUresult)(int)error, &text) != CUDA_SUCCESS || text == NULL)
+        return sg_rt_error_name((int)error);
+    return text;
+}
+
+void sg_rt_log(int level, const char *fmt, ...)
+{
+    const char *wanted = getenv("SOFTGPU_LOG");
+    static const char prefix[] = "softgpu: ";
+    int saved = errno;
+    char line[1024];
+    va_list args;
+    size_t n = sizeof(prefix) - 1;
+    int len;
+
+    if (level > (wanted != NULL && *wanted != '\0' ? atoi(wanted) : 1))
+        return;
+    memcpy(line, prefix, n);
+    va_start(args, fmt);
+    len = vsnprintf(line + n, sizeof(line) - n - 1, fmt, args);
+    va_end(args);
+    if (len > 0)
+        n += (size_t)len < sizeof(line) - n - 1 ? (size_t)len : sizeof(line) - n - 2;
+    line[n++] = '\n';
+    if (write(STDERR_FILENO, line, n) < 0)
+        n = 0; /* nobody to tell */
+    errno = saved;
+}
+
+cudaError_t sg_rt_unsupported(const char *name)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const char *said[512]; /* the names are static strings of the trampolines */
+    bool known = false;
+    size_t i;
+
+    pthread_mutex_lock(&lock);
+    for (i = 0; i < sizeof(said) / sizeof(said[0]) && said[i] != NULL && !known; i++)
+        known = said[i] == name;
+    if (!known && i < sizeof(said) / sizeof(said[0]))
+        said[i] = name;
+    pthread_mutex_unlock(&lock);
+    if (!known)
+        sg_rt_log(1, "%s is not supported", name);
+    return cudaErrorNotSupported;
+}
+
+/* ---- the seam for tools ---------------------------------------------------------------------- */
+
+const struct softgpu_rt_hooks *_Atomic sg_rt_hooks;
+
+void softgpu_rt_set_hooks(const struct softgpu_rt_hooks *hooks)
+{
+    atomic_store(&sg_rt_hooks, hooks);
+}
+
+void sg_rt_hook_enter(struct sg_rt_call *call)
+{
+    const struct softgpu_rt_hooks *hooks = atomic_load(&sg_rt_hooks);
+
+    if (hooks != NULL && hooks->enter != NULL)
+        hooks->enter(hooks->arg, call);
+}
+
+cudaError_t sg_rt_hook_exit(struct sg_rt_call *call)
+{
+    const struct softgpu_rt_hooks *hooks = atomic_load(&sg_rt_hooks);
+
+    if (hooks != NULL && hooks->exit != NULL)
+        hooks->exit(hooks->arg, call);
+    return call->result;
+}
