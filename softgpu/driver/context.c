@@ -66,6 +66,7 @@ void sg_context_stop(struct CUctx_st *ctx)
     sg_engine_drain_ctx(ctx);
     sg_streams_destroy_ctx(ctx);
     if (!ctx->green) {
+        sg_peers_drop(ctx);
         sg_modules_destroy_ctx(ctx);
         sg_memory_destroy_ctx(ctx);
     }
@@ -113,19 +114,30 @@ CUresult sg_current(struct CUctx_st **out)
     if (!ctx->active)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *out = ctx;
-    return (CUresult)atomic_load_explicit(&ctx->sticky, memory_order_relaxed);
+    /* a partition and the rest of the device share their memory, and its faults */
+    return (CUresult)atomic_load_explicit(&sg_context_root(ctx)->sticky, memory_order_relaxed);
 }
 
-/* The current context without its sticky error, for settings and getters that still work. */
+/* @ctx, or the current one if it is NULL, without regard to its sticky error: settings and getters
+ * still work. */
+static CUresult given_or_current(CUcontext ctx, struct CUctx_st **out)
+{
+    struct sg_tls *tls = sg_tls();
+    CUresult r = sg_ready();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ctx && tls->depth)
+        ctx = tls->stack[tls->depth - 1];
+    r = sg_context_check(ctx);
+    if (r == CUDA_SUCCESS)
+        *out = ctx;
+    return r;
+}
+
 static CUresult current_any(struct CUctx_st **out)
 {
-    struct CUctx_st *ctx = NULL;
-    CUresult r = sg_current(&ctx);
-
-    if (!ctx)
-        return r;
-    *out = ctx;
-    return CUDA_SUCCESS;
+    return given_or_current(NULL, out);
 }
 
 CUresult sg_fault_set(struct CUctx_st *ctx, const struct sg_fault *fault)
@@ -151,10 +163,7 @@ CUresult sg_fault_set(struct CUctx_st *ctx, const struct sg_fault *fault)
     /* the launch did not start: nothing is lost */
     if (fault->kind == SG_FAULT_MEMORY)
         return r;
-    if (atomic_compare_exchange_strong(&ctx->sticky, &none, (int)r) && ctx->green) {
-        none = 0; /* a partition and the rest of the device share their memory */
-        atomic_compare_exchange_strong(&sg_context_root(ctx)->sticky, &none, (int)r);
-    }
+    atomic_compare_exchange_strong(&sg_context_root(ctx)->sticky, &none, (int)r);
     return r;
 }
 
@@ -252,7 +261,7 @@ CUresult sg_cuCtxDestroy(CUcontext ctx)
 
 CUresult sg_cuCtxAttach(CUcontext *out, unsigned int flags)
 {
-    struct CUctx_st *ctx;
+    struct CUctx_st *ctx = NULL;
     CUresult r = current_any(&ctx);
 
     if (r != CUDA_SUCCESS)
@@ -347,16 +356,41 @@ CUresult sg_cuCtxGetCurrent(CUcontext *out)
 
 /* ---- getters and settings ---- */
 
-static CUresult device_of(CUcontext ctx, CUdevice *device)
+/* Members of 32 bits. */
+static CUresult get(CUcontext given, size_t member, void *out)
 {
-    CUresult r = ctx ? sg_context_check(ctx) : current_any(&ctx);
+    struct CUctx_st *ctx = NULL;
+    CUresult r = given_or_current(given, &ctx);
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!device)
-        return CUDA_ERROR_INVALID_VALUE;
-    *device = ctx->dev->ordinal;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && !out)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        memcpy(out, (const char *)ctx + member, sizeof(uint32_t));
+    return r;
+}
+
+static CUresult set(size_t member, uint32_t value, bool valid)
+{
+    struct CUctx_st *ctx = NULL;
+    CUresult r = current_any(&ctx);
+
+    if (r == CUDA_SUCCESS && !valid)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        memcpy((char *)ctx + member, &value, sizeof(value));
+    return r;
+}
+
+static CUresult device_of(CUcontext given, CUdevice *device)
+{
+    struct CUctx_st *ctx = NULL;
+    CUresult r = given_or_current(given, &ctx);
+
+    if (r == CUDA_SUCCESS && !device)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *device = ctx->dev->ordinal;
+    return r;
 }
 
 CUresult sg_cuCtxGetDevice(CUdevice *device)
@@ -367,64 +401,55 @@ CUresult sg_cuCtxGetDevice(CUdevice *device)
 #if CUDA_VERSION >= 13000
 CUresult sg_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
-    CUresult r = sg_ready();
-
-    return r != CUDA_SUCCESS ? r : device_of(ctx, device);
+    return device_of(ctx, device);
 }
 #endif
 
 CUresult sg_cuCtxGetId(CUcontext ctx, unsigned long long *id)
 {
-    CUresult r = sg_ready();
+    uint32_t value = 0;
+    CUresult r = get(ctx, offsetof(struct CUctx_st, id), id ? &value : NULL);
 
     if (r == CUDA_SUCCESS)
-        r = ctx ? sg_context_check(ctx) : current_any(&ctx);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!id)
-        return CUDA_ERROR_INVALID_VALUE;
-    *id = ctx->id;
-    return CUDA_SUCCESS;
+        *id = value;
+    return r;
 }
 
 CUresult sg_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
-    CUresult r = sg_ready();
-
-    if (r == CUDA_SUCCESS)
-        r = ctx ? sg_context_check(ctx) : current_any(&ctx);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!version)
-        return CUDA_ERROR_INVALID_VALUE;
-    *version = ctx->api_version;
-    return CUDA_SUCCESS;
+    return get(ctx, offsetof(struct CUctx_st, api_version), version);
 }
 
 CUresult sg_cuCtxGetFlags(unsigned int *flags)
 {
-    struct CUctx_st *ctx;
-    CUresult r = current_any(&ctx);
-
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!flags)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = ctx->flags;
-    return CUDA_SUCCESS;
+    return get(NULL, offsetof(struct CUctx_st, flags), flags);
 }
 
 CUresult sg_cuCtxSetFlags(unsigned int flags)
 {
-    struct CUctx_st *ctx;
-    CUresult r = current_any(&ctx);
+    return set(offsetof(struct CUctx_st, flags), flags, sg_context_flags_ok(flags));
+}
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!sg_context_flags_ok(flags))
-        return CUDA_ERROR_INVALID_VALUE;
-    ctx->flags = flags;
-    return CUDA_SUCCESS;
+CUresult sg_cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+    return get(NULL, offsetof(struct CUctx_st, cache_config), config);
+}
+
+CUresult sg_cuCtxSetCacheConfig(CUfunc_cache config)
+{
+    return set(offsetof(struct CUctx_st, cache_config), config,
+               config <= CU_FUNC_CACHE_PREFER_EQUAL);
+}
+
+CUresult sg_cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+    return get(NULL, offsetof(struct CUctx_st, shared_config), config);
+}
+
+CUresult sg_cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+    return set(offsetof(struct CUctx_st, shared_config), config,
+               config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE);
 }
 
 static CUresult synchronize(struct CUctx_st *ctx)
@@ -471,7 +496,7 @@ static bool limit_supported(const struct CUctx_st *ctx, CUlimit limit)
 
 CUresult sg_cuCtxSetLimit(CUlimit limit, size_t value)
 {
-    struct CUctx_st *ctx;
+    struct CUctx_st *ctx = NULL;
     CUresult r = current_any(&ctx);
 
     if (r != CUDA_SUCCESS)
@@ -493,7 +518,7 @@ CUresult sg_cuCtxSetLimit(CUlimit limit, size_t value)
 
 CUresult sg_cuCtxGetLimit(size_t *value, CUlimit limit)
 {
-    struct CUctx_st *ctx;
+    struct CUctx_st *ctx = NULL;
     CUresult r = current_any(&ctx);
 
     if (r != CUDA_SUCCESS)
@@ -506,61 +531,9 @@ CUresult sg_cuCtxGetLimit(size_t *value, CUlimit limit)
     return CUDA_SUCCESS;
 }
 
-CUresult sg_cuCtxGetCacheConfig(CUfunc_cache *config)
-{
-    struct CUctx_st *ctx;
-    CUresult r = current_any(&ctx);
-
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!config)
-        return CUDA_ERROR_INVALID_VALUE;
-    *config = ctx->cache_config;
-    return CUDA_SUCCESS;
-}
-
-CUresult sg_cuCtxSetCacheConfig(CUfunc_cache config)
-{
-    struct CUctx_st *ctx;
-    CUresult r = current_any(&ctx);
-
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (config > CU_FUNC_CACHE_PREFER_EQUAL)
-        return CUDA_ERROR_INVALID_VALUE;
-    ctx->cache_config = config;
-    return CUDA_SUCCESS;
-}
-
-CUresult sg_cuCtxGetSharedMemConfig(CUsharedconfig *config)
-{
-    struct CUctx_st *ctx;
-    CUresult r = current_any(&ctx);
-
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!config)
-        return CUDA_ERROR_INVALID_VALUE;
-    *config = ctx->shared_config;
-    return CUDA_SUCCESS;
-}
-
-CUresult sg_cuCtxSetSharedMemConfig(CUsharedconfig config)
-{
-    struct CUctx_st *ctx;
-    CUresult r = current_any(&ctx);
-
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
-        return CUDA_ERROR_INVALID_VALUE;
-    ctx->shared_config = config;
-    return CUDA_SUCCESS;
-}
-
 CUresult sg_cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    struct CUctx_st *ctx;
+    struct CUctx_st *ctx = NULL;
     CUresult r = current_any(&ctx);
 
     if (r != CUDA_SUCCESS)
@@ -581,7 +554,7 @@ CUresult sg_cuCtxResetPersistingL2Cache(void)
 
 CUresult sg_cuCtxGetExecAffinity(CUexecAffinityParam *param, CUexecAffinityType type)
 {
-    struct CUctx_st *ctx;
+    struct CUctx_st *ctx = NULL;
     CUresult r = current_any(&ctx);
 
     if (r != CUDA_SUCCESS)

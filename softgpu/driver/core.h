@@ -13,7 +13,7 @@ struct sg_arch {
     uint32_t threads_per_sm, blocks_per_sm;
     uint32_t shared_per_sm, shared_optin, shared_reserved; /* bytes; reserved: a block */
     uint32_t double_ratio; /* single to double precision performance */
-    uint32_t sm_partition; /* green contexts: least SMs of a partition, and their multiple */
+    uint32_t partition_least, partition_unit; /* SMs of a green context's partition */
     uint32_t max_cluster, max_cluster_nonportable; /* blocks, 1: no clusters */
 };
 
@@ -52,6 +52,7 @@ void sg_context_stop(struct CUctx_st *ctx);
 /** sg_context_root - who owns modules and memory: a green context's primary one, else @ctx */
 struct CUctx_st *sg_context_root(struct CUctx_st *ctx);
 bool sg_context_flags_ok(unsigned flags);
+void sg_peers_drop(struct CUctx_st *ctx); /* when a context ends */
 /** sg_context_sms - reported SMs of a context: the device's, or its green partition's */
 unsigned sg_context_sms(const struct CUctx_st *ctx);
 

@@ -115,8 +115,10 @@ void sg_module_free(struct CUmod_st *m)
     }
     pthread_mutex_unlock(&sg_driver.lock);
     sg_handle_remove(m);
-    for (size_t i = 0; i < m->nfuncs; i++)
+    for (size_t i = 0; i < m->nfuncs; i++) {
         sg_handle_remove(&m->funcs[i]);
+        free(m->funcs[i].legacy);
+    }
     sg_image_free(m->image);
     free(m->funcs);
     free(m);
