@@ -1,0 +1,537 @@
+/*
+ * The queue itself: items, which of them are ready, and who executes them.
+ *
+ * Ready items lie in a heap by rank. A step takes the first, executes it without the lock (device
+ * work one at a time) and makes its followers ready. Nobody but waiters makes steps, and a
+ * background thread after 200 ms without any call (engine_threads.c), because a host may spin on
+ * memory that a kernel writes.
+ */
+#include "softgpu/driver/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define QUEUE_FULL 4096             /* pending items; beyond, submitting executes */
+#define POLL_NS 100000              /* between two looks at the memory that somebody waits for */
+#define GRACE_NS UINT64_C(20000000) /* how long others hold still for a host function */
+
+uint64_t sg_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+CUresult sg_enter(void)
+{
+    if (!atomic_load_explicit(&sg_driver.initialized, memory_order_acquire))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    return sg_tls()->in_callback ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+static void wait_changed(struct sg_engine *e, uint64_t until)
+{
+    struct timespec t = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+
+    if (until)
+        pthread_cond_timedwait(&e->changed, &e->lock, &t);
+    else
+        pthread_cond_wait(&e->changed, &e->lock);
+}
+
+CUresult sg_engine_init(void)
+{
+    struct sg_engine *e;
+    pthread_condattr_t attr;
+
+    if (sg_driver.engine)
+        return CUDA_SUCCESS;
+    e = calloc(1, sizeof(*e));
+    if (!e)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&e->changed, &attr);
+    pthread_cond_init(&e->idle, &attr);
+    pthread_cond_init(&e->jobs, &attr);
+    pthread_condattr_destroy(&attr);
+    sg_driver.engine = e;
+    sg_engine_fork_init();
+    return CUDA_SUCCESS;
+}
+
+/* ---- the heap of ready items ------------------------------------------------------------------
+ */
+
+static bool before(const struct sg_item *a, const struct sg_item *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->seq < b->seq;
+}
+
+static void heap_push(struct sg_engine *e, struct sg_item *i)
+{
+    unsigned at = e->nheap++;
+
+    while (at && before(i, e->heap[(at - 1) / 2])) {
+        e->heap[at] = e->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    e->heap[at] = i;
+}
+
+static struct sg_item *heap_pop(struct sg_engine *e)
+{
+    struct sg_item *first, *last;
+    unsigned at = 0, child;
+
+    if (!e->nheap)
+        return NULL;
+    first = e->heap[0];
+    last = e->heap[--e->nheap];
+    while ((child = 2 * at + 1) < e->nheap) {
+        if (child + 1 < e->nheap && before(e->heap[child + 1], e->heap[child]))
+            child++;
+        if (!before(e->heap[child], last))
+            break;
+        e->heap[at] = e->heap[child];
+        at = child;
+    }
+    e->heap[at] = last;
+    return first;
+}
+
+/* Room for one more pending item in both arrays, so that making items ready cannot fail. */
+static bool reserve(struct sg_engine *e)
+{
+    unsigned cap = e->heap_cap ? e->heap_cap * 2 : 64;
+    struct sg_item **heap, **polled;
+
+    if (e->npending < e->heap_cap)
+        return true;
+    heap = realloc(e->heap, cap * sizeof(*heap));
+    if (heap)
+        e->heap = heap;
+    polled = realloc(e->polled, cap * sizeof(*polled));
+    if (polled)
+        e->polled = polled;
+    if (!heap || !polled)
+        return false;
+    e->heap_cap = cap;
+    return true;
+}
+
+/* ---- items ------------------------------------------------------------------------------------
+ */
+
+/* Small ranks run first. Higher priority makes a small rank likelier, not certain: priorities are
+ * hints, and what the API leaves unordered must show every order. */
+static uint64_t draw_rank(struct CUstream_st *s, uint64_t seq)
+{
+    uint64_t r = sg_hash64(sg_driver.opt.seed, s->id, s->submitted++);
+
+    return sg_driver.opt.in_order ? seq : r >> (s->priority < 0 ? -s->priority : 0);
+}
+
+struct sg_item *sg_item_new(struct CUstream_st *s, struct CUctx_st *ctx, struct sg_wref *work,
+                            unsigned deps)
+{
+    struct sg_engine *e = sg_driver.engine;
+    struct sg_item *i;
+
+    if (!reserve(e))
+        return NULL;
+    i = calloc(1, sizeof(*i) + deps * sizeof(i->links[0]));
+    if (!i)
+        return NULL;
+    e->npending++;
+    i->refs = 1;
+    i->maxlinks = deps;
+    i->stream = s;
+    i->ctx = ctx;
+    i->work = sg_wref_get(work);
+    i->seq = ++e->seq;
+    i->rank = draw_rank(s, i->seq);
+    s->refs++;
+    return i;
+}
+
+void sg_item_free(struct sg_item *i)
+{
+    sg_driver.engine->npending--;
+    sg_wref_put(i->work);
+    sg_stream_unref(i->stream);
+    free(i);
+}
+
+void sg_item_get(struct sg_item *i)
+{
+    i->refs++;
+}
+
+void sg_item_put(struct sg_item *i)
+{
+    if (i && --i->refs == 0)
+        free(i);
+}
+
+void sg_item_after(struct sg_item *i, struct sg_item *pred)
+{
+    struct sg_link *l;
+
+    if (!pred || pred->state == SG_ITEM_DONE || i->nlinks == i->maxlinks)
+        return;
+    l = &i->links[i->nlinks++];
+    *l = (struct sg_link){i, pred->followers};
+    pred->followers = l;
+    i->waits++;
+}
+
+static void make_ready(struct sg_engine *e, struct sg_item *i)
+{
+    i->state = SG_ITEM_READY;
+    heap_push(e, i);
+}
+
+void sg_item_submit(struct sg_item *i)
+{
+    struct sg_engine *e = sg_driver.engine;
+
+    i->prev = e->tail;
+    if (e->tail)
+        e->tail->next = i;
+    else
+        e->head = i;
+    e->tail = i;
+    if (!i->waits)
+        make_ready(e, i);
+    e->last_call_ns = sg_now_ns();
+    sg_engine_need_idle_thread(e);
+}
+
+static void unlink_item(struct sg_engine *e, struct sg_item *i)
+{
+    *(i->prev ? &i->prev->next : &e->head) = i->next;
+    *(i->next ? &i->next->prev : &e->tail) = i->prev;
+    i->prev = i->next = NULL;
+    e->npending--;
+}
+
+static CUresult sticky_of(const struct CUctx_st *ctx)
+{
+    return (CUresult)atomic_load_explicit(&ctx->sticky, memory_order_acquire);
+}
+
+void sg_item_finish(struct sg_engine *e, struct sg_item *i, CUresult result)
+{
+    struct CUstream_st *s = i->stream;
+
+    i->state = SG_ITEM_DONE;
+    i->result = result;
+    i->done_ns = sg_now_ns();
+    unlink_item(e, i);
+    for (struct sg_link *l = i->followers, *next; l; l = next) {
+        next = l->next;
+        if (--l->to->waits == 0)
+            make_ready(e, l->to);
+    }
+    i->followers = NULL;
+    if (s->last == i)
+        s->last = NULL;
+    if (result != CUDA_SUCCESS && s->async_error == CUDA_SUCCESS)
+        s->async_error = result;
+    sg_wref_put(i->work);
+    i->work = NULL;
+    if (i->exec) {
+        sg_graph_exec_unref(i->exec);
+        i->exec = NULL;
+    }
+    i->stream = NULL;
+    sg_stream_unref(s);
+    sg_item_put(i);
+    pthread_cond_broadcast(&e->changed);
+}
+
+/* ---- streams' order ---------------------------------------------------------------------------
+ */
+
+static bool blocks_legacy(const struct CUstream_st *s)
+{
+    return !(s->flags & CU_STREAM_NON_BLOCKING);
+}
+
+unsigned sg_stream_fanin(const struct CUstream_st *s)
+{
+    unsigned n = 2;
+
+    if (s->legacy)
+        for (const struct CUstream_st *t = s->ctx->streams; t; t = t->next_in_ctx)
+            n += blocks_legacy(t) && t->last;
+    return n;
+}
+
+void sg_stream_append(struct CUstream_st *s, struct sg_item *i)
+{
+    sg_item_after(i, s->last);
+    if (s->legacy) {
+        for (struct CUstream_st *t = s->ctx->streams; t; t = t->next_in_ctx)
+            if (blocks_legacy(t))
+                sg_item_after(i, t->last);
+    } else if (blocks_legacy(s) && s->ctx->legacy) {
+        sg_item_after(i, s->ctx->legacy->last);
+    }
+    s->last = i;
+    sg_item_submit(i);
+}
+
+CUresult sg_stream_push(struct CUstream_st *s, struct CUctx_st *ctx, struct sg_wref *work,
+                        struct sg_item *after, struct sg_item **out)
+{
+    struct sg_engine *e = sg_driver.engine;
+    struct sg_item *i;
+
+    if (e->npending >= QUEUE_FULL)
+        sg_engine_step(e);
+    i = sg_item_new(s, ctx, work, sg_stream_fanin(s) + 1);
+    if (!i)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (out) {
+        sg_item_get(i);
+        *out = i;
+    }
+    sg_item_after(i, after);
+    sg_stream_append(s, i);
+    return CUDA_SUCCESS;
+}
+
+/* ---- executing --------------------------------------------------------------------------------
+ */
+
+static CUresult execute(const struct sg_work *w, struct CUctx_st *ctx)
+{
+    switch (w->kind) {
+    case SG_WORK_KERNEL:
+        return sg_kernel_run(&w->kernel, ctx);
+    case SG_WORK_COPY:
+        return sg_copy_run(&w->copy, ctx);
+    case SG_WORK_FILL:
+        return sg_fill_run(&w->fill, ctx);
+    case SG_WORK_MEM_ALLOC:
+        return sg_mem_alloc_run(w->mem.addr, ctx);
+    case SG_WORK_MEM_FREE:
+        return sg_mem_free_run(w->mem.addr, ctx);
+    default:
+        return CUDA_SUCCESS; /* an order, a point in time: nothing to execute */
+    }
+}
+
+static bool is_device_work(const struct sg_work *w)
+{
+    return w->kind == SG_WORK_KERNEL || w->kind == SG_WORK_COPY || w->kind == SG_WORK_FILL ||
+           w->kind == SG_WORK_MEM_ALLOC || w->kind == SG_WORK_MEM_FREE;
+}
+
+static void run_device(struct sg_engine *e, struct sg_item *i)
+{
+    CUresult result = sticky_of(i->ctx);
+
+    e->busy = true;
+    i->state = SG_ITEM_RUNNING;
+    pthread_mutex_unlock(&e->lock);
+    if (result == CUDA_SUCCESS)
+        result = execute(&i->work->w, i->ctx);
+    pthread_mutex_lock(&e->lock);
+    e->busy = false;
+    sg_item_finish(e, i, result);
+}
+
+/* Host functions run on a thread of their own: they may block on other threads of the host. While
+ * one runs, everybody holds still for a moment, so that the order of what follows does not depend
+ * on how long a short one takes. */
+static void run_host(struct sg_engine *e, struct sg_item *i)
+{
+    CUresult sticky = sticky_of(i->ctx);
+
+    if (sticky != CUDA_SUCCESS && !i->work->w.host.callback) {
+        sg_item_finish(e, i, sticky);
+        return;
+    }
+    i->state = SG_ITEM_RUNNING;
+    if (!e->hosts)
+        e->grace_until = sg_now_ns() + GRACE_NS;
+    if (!sg_engine_push_job(e, i, NULL, NULL))
+        sg_item_finish(e, i, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void poll_items(struct sg_engine *e)
+{
+    for (unsigned k = 0; k < e->npolled;) {
+        struct sg_item *i = e->polled[k];
+
+        if (sticky_of(i->ctx) != CUDA_SUCCESS)
+            i->result = sticky_of(i->ctx);
+        else if (!sg_memop_advance(i)) {
+            k++;
+            continue;
+        }
+        e->polled[k] = e->polled[--e->npolled];
+        sg_item_finish(e, i, i->result);
+    }
+}
+
+bool sg_engine_step(struct sg_engine *e)
+{
+    struct sg_item *i;
+
+    if (e->busy || (e->hosts && sg_now_ns() < e->grace_until))
+        return false;
+    poll_items(e);
+    i = heap_pop(e);
+    if (!i)
+        return false;
+    if (i->work && is_device_work(&i->work->w)) {
+        run_device(e, i);
+    } else if (i->work && i->work->w.kind == SG_WORK_HOST) {
+        run_host(e, i);
+    } else if (i->work && i->work->w.kind == SG_WORK_BATCH_MEM_OP) {
+        i->state = SG_ITEM_POLLED;
+        e->polled[e->npolled++] = i;
+    } else {
+        sg_item_finish(e, i, sticky_of(i->ctx));
+    }
+    return true;
+}
+
+void sg_engine_wait(struct sg_item *i)
+{
+    struct sg_engine *e = sg_driver.engine;
+    uint64_t now;
+
+    e->waiters++;
+    while (i->state != SG_ITEM_DONE) {
+        if (sg_engine_step(e))
+            continue;
+        if (i->state == SG_ITEM_DONE)
+            break;
+        now = sg_now_ns();
+        if (e->npolled && !e->busy)
+            wait_changed(e, now + POLL_NS);
+        else if (e->hosts && now < e->grace_until)
+            wait_changed(e, e->grace_until);
+        else
+            wait_changed(e, 0);
+    }
+    e->waiters--;
+    e->last_call_ns = sg_now_ns();
+}
+
+void sg_engine_progress(struct sg_engine *e, uint64_t id, uint64_t *queries, struct sg_item *until)
+{
+    unsigned steps = 1 + sg_hash64(sg_driver.opt.seed, ~id, *queries) % 4;
+    bool moved = false;
+
+    e->last_call_ns = sg_now_ns();
+    while (steps-- && until->state != SG_ITEM_DONE && sg_engine_step(e))
+        moved = true;
+    *queries += moved;
+}
+
+CUresult sg_engine_drain_ctx(struct CUctx_st *ctx)
+{
+    struct sg_engine *e = sg_engine_lock();
+    uint64_t limit = e->seq;
+    CUresult result = CUDA_SUCCESS;
+    struct sg_item *i;
+
+    for (;;) {
+        for (i = e->head; i && i->ctx != ctx; i = i->next)
+            ;
+        if (!i || i->seq > limit)
+            break;
+        sg_item_get(i);
+        sg_engine_wait(i);
+        sg_item_put(i);
+    }
+    for (struct CUstream_st *s = ctx->streams; s; s = s->next_in_ctx)
+        if (s->async_error != CUDA_SUCCESS) {
+            result = s->async_error;
+            s->async_error = CUDA_SUCCESS;
+        }
+    if (ctx->legacy && ctx->legacy->async_error != CUDA_SUCCESS) {
+        result = ctx->legacy->async_error;
+        ctx->legacy->async_error = CUDA_SUCCESS;
+    }
+    sg_engine_unlock();
+    return sticky_of(ctx) != CUDA_SUCCESS ? sticky_of(ctx) : result;
+}
+
+/* ---- submitting -------------------------------------------------------------------------------
+ */
+
+/* Kernels and sets belong to the stream's context; copies may run in any stream. */
+static CUresult check_ctx(const struct CUstream_st *s, struct sg_work *w)
+{
+    if (!w->ctx)
+        w->ctx = s->ctx;
+    return w->kind == SG_WORK_KERNEL && w->ctx != s->ctx ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+/* With @wait, the item is waited for and its error returned. */
+static CUresult submit(CUstream given, struct sg_work *w, bool wait)
+{
+    struct CUstream_st *s = NULL;
+    struct sg_wref *ref = NULL;
+    struct sg_item *item = NULL;
+    struct CUctx_st *ctx = NULL;
+    CUresult r = sg_stream_of(given, &s);
+
+    if (r == CUDA_SUCCESS)
+        r = check_ctx(s, w);
+    if (r == CUDA_SUCCESS && wait)
+        r = sg_capture_forbids();
+    if (r != CUDA_SUCCESS) {
+        sg_work_release(w);
+        return r;
+    }
+    ctx = w->ctx;
+    wait = wait || (w->kind == SG_WORK_KERNEL && sg_driver.opt.launch_blocking);
+    ref = sg_wref_new(w);
+    if (!ref)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_engine_lock();
+    if (s->capture) {
+        r = wait && ref->w.kind != SG_WORK_KERNEL ? sg_capture_refuse(s)
+                                                  : sg_capture_add(s, sg_wref_get(ref), NULL);
+    } else {
+        r = sg_capture_implicit(s, true);
+        if (r == CUDA_SUCCESS && ref->w.kind == SG_WORK_MEM_FREE)
+            sg_memnode_freed(ref->w.mem.addr);
+        if (r == CUDA_SUCCESS)
+            r = sg_stream_push(s, ctx, ref, NULL, wait ? &item : NULL);
+    }
+    if (item) {
+        sg_engine_wait(item);
+        r = item->result;
+        if (s->async_error == r)
+            s->async_error = CUDA_SUCCESS;
+        sg_item_put(item);
+    }
+    sg_engine_unlock();
+    sg_wref_put(ref);
+    if (ctx && sticky_of(ctx) != CUDA_SUCCESS && item)
+        r = sticky_of(ctx);
+    return r;
+}
+
+CUresult sg_submit(CUstream stream, struct sg_work *w)
+{
+    return submit(stream, w, false);
+}
+
+CUresult sg_submit_sync(CUstream stream, struct sg_work *w)
+{
+    return submit(stream, w, true);
+}
