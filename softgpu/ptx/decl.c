@@ -330,8 +330,7 @@ static bool declare_var(struct sg_px *p, const struct sg_px_decl *d)
                               name->text);
         if (!sg_px_init(p, &v, d, dims, ndims))
             return false;
-    } else if (unsized && d->linkage != SG_LINK_EXTERN && d->space != SG_SPACE_PARAM &&
-               d->space != SG_SPACE_SHARED) {
+    } else if (unsized && d->linkage != SG_LINK_EXTERN && d->space != SG_SPACE_PARAM) {
         return sg_px_fail(p, TB_ERR_FORMAT, line, "'%.100s' has no size", name->text);
     }
     return finish_var(p, name, d, &v, line);

@@ -286,6 +286,7 @@ static bool float_bits(struct sg_px *p, const char *s, unsigned digits, uint64_t
         return false;
     }
     p->cur = s + digits;
+    p->tok.len = digits + 2;
     *bits = v;
     return true;
 }
@@ -315,8 +316,9 @@ static void decimal_float(struct sg_px *p, const char *s)
     /* The text is NUL-terminated, and only digits, '.', 'e' and a sign were seen: no "inf", no
      * hexadecimal. */
     p->tok.kind = SG_TOK_FLOAT;
-    p->tok.f = strtod(s, &stop);
+    p->tok.f = strtod_l(s, &stop, p->locale);
     p->cur = stop;
+    p->tok.len = (uint32_t)(stop - s);
     if (is(*stop, C_WORD) || *stop == '.')
         bad_number(p, "is malformed");
 }
@@ -326,7 +328,7 @@ static bool is_decimal_float(const char *s)
     while (is(*s, C_DIGIT))
         s++;
     if (*s == '.')
-        return is(s[1], C_DIGIT) || !is(s[1], C_WORD);
+        return true;
     if ((*s | 32) != 'e')
         return false;
     s++;
@@ -372,6 +374,7 @@ static void number(struct sg_px *p, const char *s)
     p->tok.is_unsigned = *s == 'U';
     s += *s == 'U';
     p->cur = s;
+    p->tok.len = (uint32_t)(s - p->tok.s);
     if (s == digits || is(*s, C_WORD))
         bad_number(p, "is malformed");
 }
@@ -426,12 +429,12 @@ void sg_px_next(struct sg_px *p)
     p->tok.s = s;
     if (is(*s, C_START)) {
         word(p, s);
+    } else if (*s == '.' && is(s[1], C_DIGIT) && (s == p->text || !is(s[-1], C_WORD))) {
+        decimal_float(p, s);
     } else if (*s == '.' && is(s[1], C_WORD)) {
         dot_word(p, s + 1);
     } else if (is(*s, C_DIGIT)) {
         number(p, s);
-        if (p->status == TB_OK)
-            p->tok.len = (uint32_t)(p->cur - s);
     } else if (*s == '"') {
         string(p, s + 1);
     } else if (s >= p->end) {

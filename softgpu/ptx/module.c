@@ -267,6 +267,8 @@ static void release(struct sg_px *p)
 
     for (size_t i = 0; i < TB_ARRAY_LEN(vecs); i++)
         sg_px_vec_release(vecs[i]);
+    if (p->locale)
+        freelocale(p->locale);
     free(p->text);
     free(p);
 }
@@ -283,7 +285,8 @@ enum tb_status sg_ptx_parse(const char *text, size_t n, const char *name,
         return tb_fail(err, TB_ERR_LIMIT, "%s: text of more than %u MiB", name,
                        (unsigned)(SG_PX_MAX_TEXT >> 20));
     p = calloc(1, sizeof(*p));
-    if (!p || !(p->text = malloc(n + 4)) || !(p->arena = sg_px_arena_new())) {
+    if (!p || !(p->text = malloc(n + 4)) || !(p->arena = sg_px_arena_new()) ||
+        !(p->locale = newlocale(LC_ALL_MASK, "C", NULL))) {
         st = tb_fail(err, TB_ERR_NOMEM, "%s: no memory for the module", name);
         goto out;
     }

@@ -12,6 +12,7 @@
 #include "common/common.h"
 #include "softgpu/ptx/ptx.h"
 
+#include <locale.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@
 /* Bounds that keep any input finite; all are far above what compilers emit. */
 #define SG_PX_MAX_TEXT (UINT32_C(1) << 30)
 #define SG_PX_MAX_DEPTH 200 /* nested scopes */
-#define SG_PX_MAX_EXPR 64   /* nested parentheses and operators of a constant expression */
+#define SG_PX_MAX_EXPR 400  /* nested steps of a constant expression, three a parenthesis */
 #define SG_PX_MAX_LIST 4    /* nested braces of an operand */
 #define SG_PX_MAX_DIMS 16   /* dimensions of an array */
 #define SG_PX_MAX_MEMBERS 1024
@@ -154,6 +155,7 @@ struct sg_px {
     uint32_t line;        /* of @cur */
     uint32_t expr_depth, list_depth;
     char *text, *end; /* own copy, NUL-terminated */
+    locale_t locale;  /* "C": the program's may write numbers otherwise */
     const char *name;
     struct tb_error *err;
     enum tb_status status;
