@@ -96,6 +96,7 @@ struct CUctx_st {
     struct CUgreenCtx_st *green; /* made from a green context: its SMs */
     unsigned api_version;
     atomic_uint attached; /* cuCtxAttach: uses beyond the first */
+    struct sg_item *fence; /* cuCtxWaitEvent: all later work follows it; engine's lock */
 };
 
 /* A kernel as a context knows it (CUfunction). */

@@ -265,7 +265,7 @@ static bool blocks_legacy(const struct CUstream_st *s)
 
 unsigned sg_stream_fanin(const struct CUstream_st *s)
 {
-    unsigned n = 2;
+    unsigned n = 3;
 
     if (s->legacy)
         for (const struct CUstream_st *t = s->ctx->streams; t; t = t->next_in_ctx)
@@ -276,6 +276,7 @@ unsigned sg_stream_fanin(const struct CUstream_st *s)
 void sg_stream_append(struct CUstream_st *s, struct sg_item *i)
 {
     sg_item_after(i, s->last);
+    sg_item_after(i, s->ctx->fence);
     if (s->legacy) {
         for (struct CUstream_st *t = s->ctx->streams; t; t = t->next_in_ctx)
             if (blocks_legacy(t))

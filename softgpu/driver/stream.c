@@ -112,6 +112,8 @@ void sg_streams_destroy_ctx(struct CUctx_st *ctx)
     if (ctx->legacy)
         destroy(ctx->legacy);
     ctx->legacy = NULL;
+    sg_item_put(ctx->fence);
+    ctx->fence = NULL;
     sg_events_destroy_ctx(ctx);
     sg_engine_unlock();
 }
