@@ -137,6 +137,12 @@ SG_INLINE uint64_t sg_f64_finish3(double r, uint64_t a, uint64_t b, uint64_t c)
     return sg_f64_is_nan(u) ? n : u;
 }
 
+/* abs.f64: a NaN is passed through, its sign too */
+SG_INLINE uint64_t sg_f64_abs(uint64_t u)
+{
+    return sg_f64_is_nan(u) ? u : u & ~(UINT64_C(1) << 63);
+}
+
 SG_INLINE uint64_t sg_f64_sat(uint64_t u)
 {
     u = u > UINT64_C(0x7ff0000000000000) ? 0 : u;

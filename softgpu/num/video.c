@@ -1,4 +1,4 @@
-/* Video instructions: extract, operate in 64 bits, clamp, then accumulate or merge. */
+/* Video instructions: extract, operate in wide integers, clamp, then accumulate or merge. */
 #include "softgpu/num/num.h"
 
 struct part {
@@ -14,7 +14,7 @@ static int64_t extract(uint32_t v, struct part p, bool is_signed)
     return is_signed ? sg_sext_(field, p.bits) : (int64_t)field;
 }
 
-static int64_t clamp(int64_t v, unsigned bits, bool is_signed)
+static sg_i128 clamp(sg_i128 v, unsigned bits, bool is_signed)
 {
     int64_t max = (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1, min = is_signed ? -max - 1 : 0;
     return v > max ? max : v < min ? min : v;
@@ -38,7 +38,7 @@ static bool compare(uint8_t cmp, int64_t a, int64_t b)
     }
 }
 
-static int64_t operate(const struct sg_video *v, int64_t a, int64_t b)
+static sg_i128 operate(const struct sg_video *v, int64_t a, int64_t b)
 {
     int64_t n = v->wrap ? b & 31 : b > 32 ? 32 : b;
 
@@ -55,8 +55,8 @@ static int64_t operate(const struct sg_video *v, int64_t a, int64_t b)
         return a > b ? a : b;
     case SG_VIDEO_AVRG: /* halves away from zero */
         return (a + b + (a + b >= 0)) >> 1;
-    case SG_VIDEO_SHL: /* 2^n times a 33-bit number: the top may be lost, as it is in 64 bits */
-        return (int64_t)((uint64_t)a << n);
+    case SG_VIDEO_SHL:
+        return (sg_i128)a * (INT64_C(1) << n);
     case SG_VIDEO_SHR:
         return a >> n;
     default:
@@ -64,7 +64,7 @@ static int64_t operate(const struct sg_video *v, int64_t a, int64_t b)
     }
 }
 
-static int64_t second(uint8_t op, int64_t t, int64_t c)
+static sg_i128 second(uint8_t op, sg_i128 t, int64_t c)
 {
     switch (op) {
     case SG_VIDEO_OP2_ADD:
@@ -84,7 +84,7 @@ uint32_t sg_video_scalar(const struct sg_video *v, uint32_t a, uint32_t b, uint3
     bool d_signed = v->dst_signed && v->op != SG_VIDEO_SET;
     int64_t ta = extract(a, parts[v->a_sel], v->a_signed);
     int64_t tb = extract(b, parts[v->b_sel], v->b_signed && !shifts);
-    int64_t t = operate(v, ta, tb);
+    sg_i128 t = operate(v, ta, tb);
     struct part d = parts[v->d_sel];
 
     if (v->sat)
@@ -107,7 +107,7 @@ uint32_t sg_video_simd(const struct sg_video *v, uint32_t a, uint32_t b, uint32_
             continue;
         struct part pa = {(uint8_t)(v->a_lane[i] % v->lanes * bits), bits};
         struct part pb = {(uint8_t)(v->b_lane[i] % v->lanes * bits), bits};
-        int64_t t = operate(v, extract(from[v->a_lane[i] / v->lanes & 1], pa, v->a_signed),
+        sg_i128 t = operate(v, extract(from[v->a_lane[i] / v->lanes & 1], pa, v->a_signed),
                             extract(from[v->b_lane[i] / v->lanes & 1], pb, v->b_signed));
         if (v->sat)
             t = clamp(t, bits, v->dst_signed && v->op != SG_VIDEO_SET);
@@ -135,10 +135,6 @@ uint32_t sg_vmad(const struct sg_vmad *v, uint32_t a, uint32_t b, uint32_t c)
         lsb = 1;
     }
     t += extract(c, parts[0], is_signed) + (int64_t)lsb;
-    int64_t r = (int64_t)(t >> v->shift);
-    if (!v->sat)
-        return (uint32_t)r;
-    if (!is_signed && r < 0) /* 2^64 and more: beyond the range, not below it */
-        return UINT32_MAX;
-    return (uint32_t)clamp(r, 32, is_signed);
+    t >>= v->shift;
+    return (uint32_t)(v->sat ? clamp(t, 32, is_signed) : t);
 }
