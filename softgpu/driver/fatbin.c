@@ -1,13 +1,12 @@
 /*
  * Fat binaries: little-endian, a header of 16 bytes
- *     0  u32 magic 0xba55ed50   4  u16 version   6  u16 size of this header   8  u64 size of the rest
- * and entries, each a header and its payload:
- *     0  u16 kind (1 PTX, 2 machine code)      4  u32 size of this header (64 or more)
- *     8  u64 size of the payload with padding  16 u32 size of the packed bytes in it
- *     28 u32 architecture (80)                 40 u64 flags   56 u64 size when unpacked
- * Flags 0x2000: packed as an LZ4 block, 0x8000: as a zstd frame; else as it is. The wrapper that
- * programs hand over is in fatbinary_section.h. Learnt from open tools, and checked on the output
- * of nvcc 13.0 in tests/softgpu/driver/test_fatbin.c.
+ *     0  u32 magic 0xba55ed50   4  u16 version   6  u16 size of this header   8  u64 size of the
+ * rest and entries, each a header and its payload: 0  u16 kind (1 PTX, 2 machine code)      4  u32
+ * size of this header (64 or more) 8  u64 size of the payload with padding  16 u32 size of the
+ * packed bytes in it 28 u32 architecture (80)                 40 u64 flags   56 u64 size when
+ * unpacked Flags 0x2000: packed as an LZ4 block, 0x8000: as a zstd frame; else as it is. The
+ * wrapper that programs hand over is in fatbinary_section.h. Learnt from open tools, and checked on
+ * the output of nvcc 13.0 in tests/softgpu/driver/test_fatbin.c.
  */
 #include "softgpu/driver/code.h"
 
@@ -151,8 +150,8 @@ static CUresult unpack(const struct sg_fatbin_entry *e, struct sg_code *out, str
     if (!text)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (lz4) {
-        int got = LZ4_decompress_safe((const char *)e->payload, text, (int)packed,
-                                      (int)e->plain_size);
+        int got =
+            LZ4_decompress_safe((const char *)e->payload, text, (int)packed, (int)e->plain_size);
         ok = got >= 0;
         n = ok ? (size_t)got : 0;
     } else {
@@ -178,6 +177,24 @@ static CUresult read_one(const void *fatbin, size_t size, uint32_t arch, struct 
     return c.found ? unpack(&c.best, out, err) : nothing_fits(&c, err);
 }
 
+/* Relocatable code that the driver has to link (crt/link.stub): fat binaries up to a NULL. Those
+ * without PTX are left out as long as others have some: the device runtime comes as machine code
+ * only, and whoever needs something of it is refused by the name of what is missing. */
+static CUresult read_linked(const void *const *list, uint32_t arch, struct sg_code *out,
+                            struct tb_error *err)
+{
+    CUresult r = CUDA_SUCCESS, refused = CUDA_SUCCESS;
+
+    for (; *list && r == CUDA_SUCCESS; list++) {
+        r = read_one(*list, SG_CODE_UNKNOWN_SIZE, arch, out, err);
+        if (r == CUDA_ERROR_NO_BINARY_FOR_GPU) {
+            refused = r;
+            r = CUDA_SUCCESS;
+        }
+    }
+    return r == CUDA_SUCCESS && !out->n ? refused : r;
+}
+
 CUresult sg_fatbin_read(const void *image, size_t size, uint32_t arch, struct sg_code *out,
                         struct tb_error *err)
 {
@@ -192,14 +209,8 @@ CUresult sg_fatbin_read(const void *image, size_t size, uint32_t arch, struct sg
     if (size < sizeof(w))
         return broken(err, "a cut wrapper", 0);
     memcpy(&w, image, sizeof(w));
-    if (w.version == 2 && w.filename_or_fatbins) { /* relocatable code, linked by the driver */
-        void *const *list = w.filename_or_fatbins;
-        CUresult r = CUDA_SUCCESS;
-
-        for (; *list && r == CUDA_SUCCESS; list++)
-            r = read_one(*list, SG_CODE_UNKNOWN_SIZE, arch, out, err);
-        return r;
-    }
+    if (w.version == 2 && w.filename_or_fatbins)
+        return read_linked(w.filename_or_fatbins, arch, out, err);
     if (!w.data)
         return broken(err, "an empty wrapper", 8);
     return read_one(w.data, SG_CODE_UNKNOWN_SIZE, arch, out, err);
