@@ -1,0 +1,327 @@
+/* Instructions that look at other lanes: shfl, vote, match, redux, activemask, elect. */
+#include "softgpu/exec/ops.h"
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+/* Member mask of a .sync instruction at r[6]; false: other lanes have to come first. */
+static inline bool together(struct sg_warp *w, const struct sg_insn *in)
+{
+    const u32 *m = sg_opnd(w, in->r[6]);
+
+    return w->full || sg_warp_converged(w, in, m[__builtin_ctz(w->mask)]);
+}
+
+/* ---- shfl ------------------------------------------------------------------------------------ */
+
+enum { UP, DOWN, BFLY, IDX };
+
+static inline unsigned source_lane(unsigned mode, unsigned l, u32 b, u32 c, bool *ok)
+{
+    unsigned bval = b & 31, cval = c & 31, seg = c >> 8 & 31;
+    unsigned max = (l & seg) | (cval & ~seg), min = l & seg;
+    int j;
+
+    switch (mode) {
+    case UP:
+        j = (int)l - (int)bval;
+        *ok = j >= (int)max;
+        break;
+    case DOWN:
+        j = (int)(l + bval);
+        *ok = j <= (int)max;
+        break;
+    case BFLY:
+        j = (int)(l ^ bval);
+        *ok = j <= (int)max;
+        break;
+    default:
+        j = (int)(min | (bval & ~seg));
+        *ok = j <= (int)max;
+        break;
+    }
+    return *ok ? (unsigned)j : l;
+}
+
+/* r: 0 result, 1 value, 2 lane, 3 clamp, 4 predicate (y & 4), 6 members (y & 8); y & 3 mode */
+SG_HANDLER(shfl)
+{
+    const u32 *a = sg_opnd(w, in->r[1]), *b = sg_opnd(w, in->r[2]), *c = sg_opnd(w, in->r[3]);
+    u32 t[SG_WARP] __attribute__((aligned(64))), bits = 0;
+
+    if (in->y & 8 && !together(w, in))
+        return sg_warp_leave(w);
+    for (unsigned l = 0; l < SG_WARP; l++) {
+        bool ok;
+        unsigned j = source_lane(in->y & 3, l, b[l], c[l], &ok);
+        t[l] = a[j];
+        bits |= (u32)ok << l;
+    }
+    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
+    if (in->y & 4)
+        sg_pred_set(w, in->r[4], bits);
+    return in + 1;
+}
+
+static bool decode_shfl(struct sg_dec *d, const struct sg_ptx_insn *p)
+{
+    static const uint16_t modes[] = {SG_M_UP, SG_M_DOWN, SG_M_BFLY, SG_M_IDX};
+    bool sync = sg_ptx_has(p, SG_M_SYNC), pair, ignored;
+    int32_t r[7] = {0};
+    u32 y = sync ? 8 : 0;
+
+    if (p->nopnds < 4u + sync)
+        return false;
+    for (u32 i = 0; i < 4; i++)
+        if (sg_ptx_has(p, (enum sg_ptx_mod)modes[i]))
+            y |= i;
+    for (unsigned i = 1; i < 4; i++)
+        r[i] = sg_dec_src(d, &p->opnds[i], SG_M_B32);
+    if (sync)
+        r[6] = sg_dec_src(d, &p->opnds[4], SG_M_B32);
+    pair = p->opnds[0].kind == SG_OPND_PAIR;
+    if (pair) {
+        r[4] = sg_dec_pred(d, &p->opnds[0].sub[1], &ignored);
+        y |= 4;
+    }
+    r[0] = sg_dec_dst(d, pair ? &p->opnds[0].sub[0] : &p->opnds[0], SG_M_B32);
+    struct sg_insn *in = sg_dec_emit(d, shfl);
+    memcpy(in->r, r, sizeof(r));
+    in->y = y;
+    return true;
+}
+
+/* ---- vote ------------------------------------------------------------------------------------ */
+
+enum { ALL, ANY, UNI, BALLOT };
+
+/* r: 0 result, 1 predicate, 6 members; y & 3 mode, y & 4 negated, y & 8 members given */
+SG_HANDLER(vote)
+{
+    u32 pred, members = w->mask;
+
+    if (in->y & 8) {
+        if (!together(w, in))
+            return sg_warp_leave(w);
+        const u32 *m = sg_opnd(w, in->r[6]);
+        members = m[__builtin_ctz(w->mask)] & w->mask;
+    }
+    pred = (sg_pred(w, in->r[1]) ^ -(in->y >> 2 & 1)) & members;
+    switch (in->y & 3) {
+    case BALLOT:
+        SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), pred);
+        break;
+    case ALL:
+        sg_pred_set(w, in->r[0], pred == members ? SG_FULL_MASK : 0);
+        break;
+    case ANY:
+        sg_pred_set(w, in->r[0], pred ? SG_FULL_MASK : 0);
+        break;
+    default:
+        sg_pred_set(w, in->r[0], pred == 0 || pred == members ? SG_FULL_MASK : 0);
+        break;
+    }
+    return in + 1;
+}
+
+static bool decode_vote(struct sg_dec *d, const struct sg_ptx_insn *p)
+{
+    static const uint16_t modes[] = {SG_M_ALL, SG_M_ANY, SG_M_UNI, SG_M_BALLOT};
+    bool sync = sg_ptx_has(p, SG_M_SYNC), neg = false, ignored, ballot;
+    u32 y = sync ? 8 : 0;
+    int32_t members = 0, pred;
+
+    if (p->nopnds < 2u + sync)
+        return false;
+    for (u32 i = 0; i < 4; i++)
+        if (sg_ptx_has(p, (enum sg_ptx_mod)modes[i]))
+            y |= i;
+    if (sync)
+        members = sg_dec_src(d, &p->opnds[2], SG_M_B32);
+    pred = sg_dec_pred(d, &p->opnds[1], &neg);
+    ballot = (y & 3) == BALLOT;
+    int32_t dst =
+        ballot ? sg_dec_dst(d, &p->opnds[0], SG_M_B32) : sg_dec_pred(d, &p->opnds[0], &ignored);
+    struct sg_insn *in = sg_dec_emit(d, vote);
+    in->r[0] = dst;
+    in->r[1] = pred;
+    in->r[6] = members;
+    in->y = y | (neg ? 4u : 0u);
+    return true;
+}
+
+/* ---- match ----------------------------------------------------------------------------------- */
+
+/* r: 0 result, 1 value, 4 predicate (y & 2), 6 members; y & 1: 64 bits, y & 4: all */
+SG_HANDLER(match)
+{
+    u64 v[SG_WARP];
+    u32 t[SG_WARP] __attribute__((aligned(64))), members;
+
+    if (!together(w, in))
+        return sg_warp_leave(w);
+    const u32 *m = sg_opnd(w, in->r[6]);
+    members = m[__builtin_ctz(w->mask)] & w->mask;
+    for (unsigned l = 0; l < SG_WARP; l++)
+        v[l] = in->y & 1 ? ((const u64 *)sg_opnd(w, in->r[1]))[l]
+                         : ((const u32 *)sg_opnd(w, in->r[1]))[l];
+    for (unsigned l = 0; l < SG_WARP; l++) {
+        t[l] = 0;
+        for (unsigned k = 0; k < SG_WARP; k++)
+            t[l] |= (u32)((members >> k & 1) && v[k] == v[l]) << k;
+    }
+    bool all = t[__builtin_ctz(w->mask)] == members;
+    if (in->y & 4) {
+        SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), all ? members : 0);
+        if (in->y & 2)
+            sg_pred_set(w, in->r[4], all ? SG_FULL_MASK : 0);
+    } else {
+        SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
+    }
+    return in + 1;
+}
+
+static bool decode_match(struct sg_dec *d, const struct sg_ptx_insn *p)
+{
+    enum sg_ptx_mod t = sg_type_at(p, 0);
+    bool pair, ignored;
+
+    if (p->nopnds < 3)
+        return false;
+    pair = p->opnds[0].kind == SG_OPND_PAIR;
+    int32_t v = sg_dec_src(d, &p->opnds[1], t), m = sg_dec_src(d, &p->opnds[2], SG_M_B32);
+    int32_t dst = sg_dec_dst(d, pair ? &p->opnds[0].sub[0] : &p->opnds[0], SG_M_B32);
+    struct sg_insn *in = sg_dec_emit(d, match);
+    in->r[0] = dst;
+    in->r[1] = v;
+    in->r[6] = m;
+    in->y = (sg_ptx_type_size(t) == 8 ? 1u : 0u) | (pair ? 2u : 0u) |
+            (sg_ptx_has(p, SG_M_ALL) ? 4u : 0u);
+    if (pair)
+        in->r[4] = sg_dec_pred(d, &p->opnds[0].sub[1], &ignored);
+    return true;
+}
+
+/* ---- redux, activemask, elect ---------------------------------------------------------------- */
+
+enum { R_ADD, R_MIN, R_MAX, R_AND, R_OR, R_XOR };
+enum { R_SIGNED = 8, R_FLOAT = 16, R_ABS = 32, R_NAN = 64 };
+
+static u32 reduce(u32 what, u32 a, u32 b)
+{
+    unsigned flags = what & R_NAN ? SG_NUM_NAN : 0;
+    bool less = what & R_SIGNED ? (int32_t)a < (int32_t)b : a < b;
+
+    if (what & R_FLOAT)
+        return (what & 7) == R_MIN ? sg_f32_min(a, b, flags) : sg_f32_max(a, b, flags);
+    switch (what & 7) {
+    case R_ADD:
+        return a + b;
+    case R_MIN:
+        return less ? a : b;
+    case R_MAX:
+        return less ? b : a;
+    case R_AND:
+        return a & b;
+    case R_OR:
+        return a | b;
+    default:
+        return a ^ b;
+    }
+}
+
+SG_HANDLER(redux)
+{
+    const u32 *v = sg_opnd(w, in->r[1]), *m = sg_opnd(w, in->r[6]);
+    u32 members, acc = 0;
+    bool first = true;
+
+    if (!together(w, in))
+        return sg_warp_leave(w);
+    members = m[__builtin_ctz(w->mask)] & w->mask;
+    for (unsigned l = 0; l < SG_WARP; l++)
+        if (members >> l & 1) {
+            u32 x = in->y & R_ABS ? v[l] & 0x7fffffffu : v[l];
+            acc = first ? (in->y & R_FLOAT ? sg_f32_canon(x) : x) : reduce(in->y, acc, x);
+            first = false;
+        }
+    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), acc);
+    return in + 1;
+}
+
+static bool decode_redux(struct sg_dec *d, const struct sg_ptx_insn *p)
+{
+    static const uint16_t ops[] = {SG_M_ADD, SG_M_MIN, SG_M_MAX, SG_M_AND, SG_M_OR, SG_M_XOR};
+    enum sg_ptx_mod t = sg_type_at(p, 0);
+    u32 y = (t == SG_M_S32 ? (u32)R_SIGNED : 0) | (t == SG_M_F32 ? (u32)R_FLOAT : 0) |
+            (sg_ptx_has(p, SG_M_ABS) ? (u32)R_ABS : 0) | (sg_ptx_has(p, SG_M_NAN) ? (u32)R_NAN : 0);
+
+    if (p->nopnds < 3)
+        return false;
+    for (u32 i = 0; i < TB_ARRAY_LEN(ops); i++)
+        if (sg_ptx_has(p, (enum sg_ptx_mod)ops[i]))
+            y |= i;
+    int32_t v = sg_dec_src(d, &p->opnds[1], SG_M_B32), m = sg_dec_src(d, &p->opnds[2], SG_M_B32);
+    int32_t dst = sg_dec_dst(d, &p->opnds[0], SG_M_B32);
+    struct sg_insn *in = sg_dec_emit(d, redux);
+    in->r[0] = dst;
+    in->r[1] = v;
+    in->r[6] = m;
+    in->y = y;
+    return true;
+}
+
+SG_HANDLER(activemask)
+{
+    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), w->mask);
+    return in + 1;
+}
+
+/* The lowest member is elected. */
+SG_HANDLER(elect)
+{
+    const u32 *m = sg_opnd(w, in->r[6]);
+
+    if (!together(w, in))
+        return sg_warp_leave(w);
+    unsigned leader = (unsigned)__builtin_ctz(m[__builtin_ctz(w->mask)] & w->mask);
+    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), leader);
+    sg_pred_set(w, in->r[4], 1u << leader);
+    return in + 1;
+}
+
+static bool decode_elect(struct sg_dec *d, const struct sg_ptx_insn *p)
+{
+    bool ignored;
+
+    if (p->nopnds < 2 || p->opnds[0].kind != SG_OPND_PAIR)
+        return false;
+    int32_t m = sg_dec_src(d, &p->opnds[1], SG_M_B32);
+    int32_t dst = sg_dec_dst(d, &p->opnds[0].sub[0], SG_M_B32);
+    struct sg_insn *in = sg_dec_emit(d, elect);
+    in->r[0] = dst;
+    in->r[4] = sg_dec_pred(d, &p->opnds[0].sub[1], &ignored);
+    in->r[6] = m;
+    return true;
+}
+
+bool SG_ISA(sg_decode_warp)(struct sg_dec *d, const struct sg_ptx_insn *p)
+{
+    switch ((enum sg_ptx_op)p->op) {
+    case SG_OP_SHFL:
+        return decode_shfl(d, p);
+    case SG_OP_VOTE:
+        return decode_vote(d, p);
+    case SG_OP_MATCH:
+        return decode_match(d, p);
+    case SG_OP_REDUX:
+        return decode_redux(d, p);
+    case SG_OP_ACTIVEMASK:
+        sg_emit_op(d, activemask, SG_M_B32, SG_M_NONE, SG_M_NONE, SG_M_NONE);
+        return true;
+    case SG_OP_ELECT:
+        return decode_elect(d, p);
+    default:
+        return false;
+    }
+}
