@@ -201,7 +201,8 @@ static bool keep_bytes(struct sg_px *p, struct sg_ptx_var *v, uint32_t line)
     init = sg_px_get(p, v->size);
     if (!init)
         return false;
-    memcpy(init, p->bytes.data, p->bytes.n);
+    if (p->bytes.n > 0)
+        memcpy(init, p->bytes.data, p->bytes.n);
     v->init = init;
     v->nrelocs = (uint32_t)p->relocs.n;
     return sg_px_keep(p, p->relocs.data, p->relocs.n, sizeof(struct sg_ptx_reloc), &v->relocs);

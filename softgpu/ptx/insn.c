@@ -125,18 +125,21 @@ static bool operands(struct sg_px *p, struct sg_ptx_insn *in, struct sg_ptx_opnd
     return true;
 }
 
+static bool within(const struct sg_ptx_var *v, const struct sg_ptx_var *table, uint32_t n)
+{
+    return n > 0 && v >= table && v < table + n;
+}
+
 /* Remembers operands that name variables whose place in the table is not known yet. */
 static bool note_vars(struct sg_px *p, const struct sg_ptx_opnd *o, uint32_t n)
 {
     const struct sg_ptx_func *f = p->func;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct sg_ptx_var *v = o[i].var;
-
         if (o[i].sub && !note_vars(p, o[i].sub, o[i].n))
             return false;
-        if (o[i].kind != SG_OPND_VAR || (v >= f->params && v < f->params + f->nparams) ||
-            (v >= f->rets && v < f->rets + f->nrets))
+        if (o[i].kind != SG_OPND_VAR || within(o[i].var, f->params, f->nparams) ||
+            within(o[i].var, f->rets, f->nrets))
             continue;
         if (!sg_px_room(p, &p->fixups, 1, sizeof(o)))
             return false;

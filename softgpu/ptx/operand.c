@@ -145,7 +145,7 @@ static bool members(struct sg_px *p, int close, const struct sg_ptx_opnd **out, 
     }
     sg_px_next(p);
     *n = (uint32_t)(p->stack.n - mark);
-    ok = sg_px_keep(p, (struct sg_ptx_opnd *)p->stack.data + mark, *n, sizeof(o), out);
+    ok = *n == 0 || sg_px_keep(p, (struct sg_ptx_opnd *)p->stack.data + mark, *n, sizeof(o), out);
     p->stack.n = mark;
     return ok;
 }
