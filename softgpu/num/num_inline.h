@@ -261,14 +261,19 @@ SG_INLINE uint16_t sg_bf16_from_f64(uint64_t u)
     return (uint16_t)sg_f64_narrow_(u, 7, 127, 0x7f80, SG_BF16_NAN, 0x8000);
 }
 
-/* p + c rounded to odd: a later rounding to a format of at most 51 bits is then the only one */
-SG_INLINE uint64_t sg_f64_add_odd(double p, double c)
-{
-    double s = p + c, bb = s - p, e = (p - (s - bb)) + (c - bb);
-    uint64_t u = sg_f64_bits(s);
-    bool inexact = (e < 0) | (e > 0), up = (e > 0) == (s > 0);
-    return (inexact & !(u & 1)) ? (up ? u + 1 : u - 1) : u;
-}
+/* p + c rounded to odd: a later rounding to a format with two bits less is then the only one */
+#define SG_DEFINE_ADD_ODD(name, F, U, bits_of)                                                     \
+    SG_INLINE U name(F p, F c)                                                                     \
+    {                                                                                              \
+        F s = p + c, bb = s - p, e = (p - (s - bb)) + (c - bb);                                    \
+        F out = s > 0 ? e : -e; /* is the exact value further out? */                              \
+        U u = bits_of(s), step = out > 0 ? 1 : 0;                                                  \
+        step = out < 0 ? (U)-1 : step;                                                             \
+        return u + (u & 1 ? 0 : step);                                                             \
+    }
+
+SG_DEFINE_ADD_ODD(sg_f32_add_odd, float, uint32_t, sg_f32_bits)
+SG_DEFINE_ADD_ODD(sg_f64_add_odd, double, uint64_t, sg_f64_bits)
 
 /* ---- f16 and bf16 arithmetic: round to nearest even ------------------------------------------ */
 
@@ -323,12 +328,11 @@ SG_DEFINE_HALF_OP(sg_bf16, add, +)
 SG_DEFINE_HALF_OP(sg_bf16, sub, -)
 SG_DEFINE_HALF_OP(sg_bf16, mul, *)
 
-/* the product is exact in f64; the sum is exact, or too far from a midpoint of f16 to matter */
+/* the product of two f16 is exact in f32, that of two bf16 in f64 */
 SG_INLINE uint16_t sg_f16_fma(uint16_t a, uint16_t b, uint16_t c, unsigned flags)
 {
-    double p = (double)sg_f16_in_(a, flags) * (double)sg_f16_in_(b, flags);
-    double r = p + (double)sg_f16_in_(c, flags);
-    return sg_f16_finish_(sg_f16_from_f64(sg_f64_bits(r)), flags);
+    float p = sg_f16_in_(a, flags) * sg_f16_in_(b, flags);
+    return sg_f16_finish_(sg_f16_from_f32(sg_f32_add_odd(p, sg_f16_in_(c, flags))), flags);
 }
 
 SG_INLINE uint16_t sg_bf16_fma(uint16_t a, uint16_t b, uint16_t c, unsigned flags)
@@ -439,16 +443,16 @@ SG_INLINE uint32_t sg_f32_rint(uint32_t a, enum sg_rnd rnd)
 {
     float f = sg_f32_val(a);
     bool small = (a & 0x7fffffffu) < 0x4b000000u; /* 2^23: from there all are integers */
-    float g = small ? f : 0.0f;
-    int32_t i = (int32_t)g;
-    float d = g - (float)i;
-    if (rnd == SG_RND_RM)
-        i -= d < 0;
-    else if (rnd == SG_RND_RP)
-        i += d > 0;
-    else if (rnd == SG_RND_RN)
-        i += ((d > 0.5f) | ((d == 0.5f) & (i & 1))) - ((d < -0.5f) | ((d == -0.5f) & (i & 1)));
-    uint32_t r = (sg_f32_bits((float)i) & 0x7fffffffu) | (a & 0x80000000u);
+    float g = small ? f : 0.0f, n = g < 0 ? -g : g;
+    if (rnd == SG_RND_RN) { /* 2^23 has the distance of integers: the addition rounds */
+        n = (n + 8388608.0f) - 8388608.0f;
+    } else {
+        float t = (float)(int32_t)n, up = rnd == SG_RND_RP ? 1.0f : 0.0f;
+        float down = rnd == SG_RND_RM ? 1.0f : 0.0f;
+        float away = g < 0 ? down : up;
+        n = n > t ? t + away : t;
+    }
+    uint32_t r = (sg_f32_bits(n) & 0x7fffffffu) | (a & 0x80000000u);
     return sg_f32_canon(small ? r : a);
 }
 
