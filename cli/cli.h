@@ -68,6 +68,7 @@ struct tb_cli_option {
 };
 
 struct tb_cli_command {
+    const char *program;  /* NULL: "twinbit" */
     const char *name;     /* "run" */
     const char *synopsis; /* "[options] -- CMD..." */
     const char *about;    /* what it does; lines as printed */

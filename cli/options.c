@@ -120,10 +120,15 @@ static const char *store_value(const struct tb_cli_option *o, void *at, const ch
 
 /* ---------------------------------------------------------------- help and errors */
 
+static const char *program_of(const struct tb_cli_command *cmd)
+{
+    return cmd->program ? cmd->program : "twinbit";
+}
+
 void tb_cli_help(const struct tb_cli_command *cmd, FILE *out)
 {
-    fprintf(out, "usage: twinbit %s%s%s\n\n%s", cmd->name, *cmd->synopsis ? " " : "", cmd->synopsis,
-            cmd->about);
+    fprintf(out, "usage: %s %s%s%s\n\n%s", program_of(cmd), cmd->name, *cmd->synopsis ? " " : "",
+            cmd->synopsis, cmd->about);
     fputs("\noptions:\n", out);
     for (size_t i = 0; i < cmd->option_count; i++) {
         const struct tb_cli_option *o = &cmd->options[i];
@@ -149,7 +154,7 @@ int tb_cli_usage(const struct tb_cli_command *cmd, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    tb_log("%s: %s (see 'twinbit %s -h')", cmd->name, text, cmd->name);
+    tb_log("%s: %s (see '%s %s -h')", cmd->name, text, program_of(cmd), cmd->name);
     return TB_EXIT_ERROR;
 }
 

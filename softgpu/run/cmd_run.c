@@ -1,0 +1,60 @@
+#include "cli/cli.h"
+#include "softgpu/run/run.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AT(member) offsetof(struct sg_run_options, member)
+
+static const struct tb_cli_option options[] = {
+    {"--devices", NULL, TB_CLI_NUMBER, AT(devices), "N", "how many devices there are (1)"},
+    {"--arch", NULL, TB_CLI_STRING, AT(arch), "ARCH",
+     "sm_75, sm_80, sm_86, sm_89 or sm_90 (sm_80)"},
+    {"--memory", NULL, TB_CLI_SIZE, AT(memory), "SIZE", "of each device (8G)"},
+    {"--seed", NULL, TB_CLI_STRING, AT(seed), "N", "order of blocks, warps and streams (0)"},
+    {"--order", NULL, TB_CLI_STRING, AT(order), "ORDER",
+     "seed, or index: blocks and warps one after the other"},
+    {"--workers", NULL, TB_CLI_NUMBER, AT(workers), "N", "threads that execute (one a core)"},
+    {"--sms", NULL, TB_CLI_NUMBER, AT(sms), "N", "multiprocessors that are simulated (4)"},
+    {"--log", NULL, TB_CLI_STRING, AT(log), "N", "0 nothing, 1 refusals (1), 2 launches, 3 calls"},
+    {"--force", NULL, TB_CLI_FLAG, AT(force), NULL, "run CMD though it cannot work"},
+    {"--libdir", NULL, TB_CLI_STRING, AT(libdir), "DIR",
+     "folder of libcuda.so.1 (also: SOFTGPU_LIBDIR)"},
+};
+
+static const struct tb_cli_command command = {
+    .program = "softgpu",
+    .name = "run",
+    .synopsis = "[options] -- CMD...",
+    .about = "Runs CMD on a software CUDA device. CMD and the system are not changed: the loader "
+             "is told to\n"
+             "take softgpu's driver and runtime libraries.\n",
+    .options = options,
+    .option_count = TB_ARRAY_LEN(options),
+    .notes = "exit status: CMD's own; 2 bad options; 125 CMD cannot work on softgpu, or softgpu is "
+             "not there;\n"
+             "126 CMD cannot be executed; 127 CMD was not found\n",
+    .job = true,
+};
+
+int sg_cmd_run(int argc, char **argv)
+{
+    struct sg_run_options opt = {0};
+    struct tb_error err = {0};
+    struct tb_cli_rest rest;
+    int status, failed;
+
+    if (!tb_cli_parse(&command, argc, argv, &opt, &rest, &status))
+        return status;
+    if (rest.count == 0)
+        return tb_cli_usage(&command, "which program?");
+    if (sg_run_prepare(&opt, rest.item, &err) != TB_OK) {
+        tb_cli_error(command.name, &err);
+        return TB_EXIT_NOT_STARTED;
+    }
+    execvp(rest.item[0], rest.item);
+    failed = errno;
+    tb_log("run: cannot execute '%s': %s", rest.item[0], strerror(failed));
+    return failed == ENOENT ? 127 : 126;
+}

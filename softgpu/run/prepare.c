@@ -1,0 +1,166 @@
+#include "softgpu/run/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RUNTIME                                                                                    \
+    "libsoftgpu_rt.so" /* no "libcudart.so" in it: PyTorch looks for that in its map               \
+                        */
+
+/* ---- where things are ---- */
+
+static bool has_driver(const char *dir)
+{
+    char lib[SG_RUN_PATH + 16];
+
+    snprintf(lib, sizeof(lib), "%s/libcuda.so.1", dir);
+    return access(lib, R_OK) == 0;
+}
+
+static bool resolve(const char *dir, char *out)
+{
+    return has_driver(dir) && realpath(dir, out);
+}
+
+enum tb_status sg_run_libdir(const char *given, char *out, struct tb_error *err)
+{
+    static const char *const beside[] = {"../softgpu/lib", "../lib/softgpu"};
+    const char *env = getenv("SOFTGPU_LIBDIR");
+    char exe[SG_RUN_PATH], dir[SG_RUN_PATH + 32];
+    ssize_t n;
+
+    if (given || (env && *env)) {
+        if (resolve(given ? given : env, out))
+            return TB_OK;
+        return tb_fail(err, TB_ERR_NOTFOUND, "no libcuda.so.1 in '%s' (%s)", given ? given : env,
+                       given ? "--libdir" : "SOFTGPU_LIBDIR");
+    }
+    n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    if (n <= 0)
+        return tb_fail_sys(err, TB_ERR_SYS, errno, "cannot read '/proc/self/exe'");
+    exe[n] = '\0';
+    *strrchr(exe, '/') = '\0';
+    for (size_t i = 0; i < TB_ARRAY_LEN(beside); i++) {
+        snprintf(dir, sizeof(dir), "%s/%s", exe, beside[i]);
+        if (resolve(dir, out))
+            return TB_OK;
+    }
+    return tb_fail(err, TB_ERR_NOTFOUND,
+                   "no libcuda.so.1 in ../softgpu/lib or ../lib/softgpu beside '%s'; --libdir or "
+                   "SOFTGPU_LIBDIR say where it is",
+                   exe);
+}
+
+/* The file that execvp() will take for @name; "" if there is none. */
+static void find_command(const char *name, char *out)
+{
+    const char *path = getenv("PATH");
+
+    out[0] = '\0';
+    if (strchr(name, '/')) {
+        snprintf(out, SG_RUN_PATH, "%s", name);
+        return;
+    }
+    while (path && *path) {
+        size_t n = strcspn(path, ":");
+
+        snprintf(out, SG_RUN_PATH, "%.*s/%s", n ? (int)n : 1, n ? path : ".", name);
+        if (access(out, X_OK) == 0)
+            return;
+        path += n + (path[n] == ':');
+    }
+    out[0] = '\0';
+}
+
+/* ---- environment ---- */
+
+static enum tb_status set(const char *name, const char *value, struct tb_error *err)
+{
+    if (value && setenv(name, value, 1) != 0)
+        return tb_fail_sys(err, TB_ERR_NOMEM, errno, "cannot set '%s'", name);
+    return TB_OK;
+}
+
+static enum tb_status set_number(const char *name, uint64_t value, struct tb_error *err)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    return value ? set(name, text, err) : TB_OK;
+}
+
+/* @first, then what the variable held. */
+static enum tb_status prepend(const char *name, const char *first, struct tb_error *err)
+{
+    const char *before = getenv(name);
+    char *both = NULL;
+    enum tb_status st;
+
+    if (!before || !*before)
+        return set(name, first, err);
+    if (asprintf(&both, "%s:%s", first, before) < 0)
+        return tb_fail(err, TB_ERR_NOMEM, "cannot set '%s'", name);
+    st = set(name, both, err);
+    free(both);
+    return st;
+}
+
+static enum tb_status set_options(const struct sg_run_options *o, struct tb_error *err)
+{
+    const struct {
+        const char *name, *text;
+        uint64_t number;
+    } all[] = {
+        {"SOFTGPU_ARCH", o->arch, 0},       {"SOFTGPU_ORDER", o->order, 0},
+        {"SOFTGPU_SEED", o->seed, 0},       {"SOFTGPU_LOG", o->log, 0},
+        {"SOFTGPU_DEVICES", 0, o->devices}, {"SOFTGPU_MEMORY", 0, o->memory},
+        {"SOFTGPU_WORKERS", 0, o->workers}, {"SOFTGPU_SMS", 0, o->sms},
+    };
+    enum tb_status st = TB_OK;
+
+    for (size_t i = 0; i < TB_ARRAY_LEN(all) && st == TB_OK; i++) {
+        st = set(all[i].name, all[i].text, err);
+        if (st == TB_OK)
+            st = set_number(all[i].name, all[i].number, err);
+    }
+    return st;
+}
+
+static enum tb_status set_loading(const char *libdir, struct tb_error *err)
+{
+    char runtime[SG_RUN_PATH + 32];
+    enum tb_status st = prepend("LD_LIBRARY_PATH", libdir, err);
+
+    if (st == TB_OK)
+        st = set("TRITON_LIBCUDA_PATH", libdir, err);
+    /* PyTorch's libraries have a DT_RPATH that LD_LIBRARY_PATH does not outdo */
+    snprintf(runtime, sizeof(runtime), "%s/%s", libdir, RUNTIME);
+    if (st == TB_OK && access(runtime, R_OK) == 0)
+        st = prepend("LD_PRELOAD", runtime, err);
+    return st;
+}
+
+enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *argv,
+                              struct tb_error *err)
+{
+    const char *arch = opt->arch ? opt->arch : getenv("SOFTGPU_ARCH");
+    char libdir[SG_RUN_PATH], program[SG_RUN_PATH];
+    struct sg_program p;
+    enum tb_status st = sg_run_libdir(opt->libdir, libdir, err);
+
+    if (st != TB_OK)
+        return st;
+    find_command(argv[0], program);
+    if (program[0] && !opt->force && sg_program_inspect(program, &p, NULL) == TB_OK) {
+        uint32_t number = arch && *arch ? (uint32_t)atoi(arch + strspn(arch, "sm_")) : 80;
+
+        st = sg_program_refuse(&p, program, libdir, number, err);
+    }
+    if (st == TB_OK)
+        st = set_options(opt, err);
+    return st == TB_OK ? set_loading(libdir, err) : st;
+}
