@@ -431,8 +431,8 @@ void sg_engine_wait(struct sg_item *i)
 
 void sg_engine_progress(struct sg_engine *e, uint64_t id, uint64_t *queries, struct sg_item *until)
 {
-    unsigned steps = 1 + sg_hash64(sg_driver.opt.seed, ~id, *queries) % 4;
-    bool moved = false;
+    unsigned steps = sg_hash64(sg_driver.opt.seed, ~id, *queries) % 4;
+    bool moved = steps == 0; /* the next one draws anew */
 
     e->last_call_ns = sg_now_ns();
     while (steps-- && until->state != SG_ITEM_DONE && sg_engine_step(e))
