@@ -55,10 +55,11 @@ TB_MUST_CHECK enum tb_status sg_program_inspect(const char *path, struct sg_prog
 TB_MUST_CHECK enum tb_status sg_program_refuse(const struct sg_program *p, const char *path,
                                                const char *libdir, uint32_t arch,
                                                struct tb_error *err);
+/** sg_fatbin_fn - @relocatable: the driver links it with all others that are */
+typedef void sg_fatbin_fn(void *arg, const void *fatbin, size_t size, bool relocatable);
 /** sg_program_fatbins - call @fn for each fat binary of an ELF file */
-TB_MUST_CHECK enum tb_status
-sg_program_fatbins(const char *path, void (*fn)(void *arg, const void *fatbin, size_t size),
-                   void *arg, struct tb_error *err);
+TB_MUST_CHECK enum tb_status sg_program_fatbins(const char *path, sg_fatbin_fn *fn, void *arg,
+                                                struct tb_error *err);
 
 /* ---- subcommands ---- */
 int sg_cmd_run(int argc, char **argv);
