@@ -33,15 +33,28 @@ static void values(enum sg_type t, const uint32_t *in, unsigned n, double *out)
     }
 }
 
+/* As wide as the registers that this file is compiled for; 8 columns at a time, as all shapes have.
+ */
+#ifdef __AVX__
+#define LANES 4
+#else
+#define LANES 2
+#endif
+typedef double lanes __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
+
 /* one row: sum[j] = a[0] * b[0][j] + a[1] * b[1][j] ... in this order */
-SG_INLINE void row_sums(const double *restrict a, const double *restrict b, unsigned k, unsigned n,
-                        double *restrict sum)
+SG_INLINE void row_sums(const double *a, const double *b, unsigned k, unsigned n, double *sum)
 {
-    for (unsigned j = 0; j < n; j++)
-        sum[j] = 0;
-    for (unsigned i = 0; i < k; i++)
-        for (unsigned j = 0; j < n; j++)
-            sum[j] += a[i] * b[i * n + j];
+    for (unsigned j = 0; j < n; j += 8) {
+        lanes acc[8 / LANES] = {{0}};
+        for (unsigned i = 0; i < k; i++) {
+            const lanes *row = (const lanes *)(b + (size_t)i * n + j);
+            lanes x = a[i] - (lanes){0}; /* in every lane */
+            for (unsigned v = 0; v < 8 / LANES; v++)
+                acc[v] += x * row[v];
+        }
+        memcpy(sum + j, acc, sizeof(acc));
+    }
 }
 
 void sg_mma_float(struct sg_mma_shape s, struct sg_mma_types t, const uint32_t *a,
@@ -54,10 +67,7 @@ void sg_mma_float(struct sg_mma_shape s, struct sg_mma_types t, const uint32_t *
     for (unsigned i = 0; i < s.m; i++) {
         values(t.a, a + i * s.k, s.k, av);
         values(t.c, c + i * s.n, s.n, cv);
-        if (s.n == 8) /* of mma: a constant for the vectoriser */
-            row_sums(av, bv, s.k, 8, sum);
-        else
-            row_sums(av, bv, s.k, s.n, sum);
+        row_sums(av, bv, s.k, s.n, sum);
         uint32_t *row = d + i * s.n;
         for (unsigned j = 0; j < s.n; j++) {
             double v = sum[j] + cv[j];

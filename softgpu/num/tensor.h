@@ -33,7 +33,7 @@ struct sg_mma_types {
 
 /**
  * sg_mma_float - products of f16, bf16, tf32, e4m3, e5m2 into f32 or f16
- * @s: m, n, k up to SG_MMA_MAX_*
+ * @s: m, n, k up to SG_MMA_MAX_*; n is a multiple of 8
  * @a: m * k element bits, row-major; of TF32 the low 13 bits are ignored
  * @b: k * n, row-major
  * @c: m * n; may be @d
