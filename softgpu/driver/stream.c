@@ -1,4 +1,5 @@
 /* Streams: handles, their life, waiting for them. */
+#include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream.h"
 
 #include "softgpu/driver/api_gen.h"
@@ -315,6 +316,8 @@ CUresult sg_cuStreamSynchronize(CUstream given)
     sg_item_put(i);
     if (r == CUDA_SUCCESS)
         r = sg_stream_result(s);
+    if (r == CUDA_SUCCESS)
+        sg_memory_synced(s->ctx, s);
     sg_stream_unref(s);
     sg_engine_unlock();
     return r;

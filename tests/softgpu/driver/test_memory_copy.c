@@ -89,8 +89,8 @@ static void test_memory_copy__ranges_are_checked(void **state)
     struct fixture *f = *state;
     char *pinned = NULL;
 
-    ok(cuMemFree(gone));
     ok(cuMemAllocHost((void **)&pinned, 1024));
+    ok(cuMemFree(gone));
     invalid(cuMemcpyHtoD(a, host, 1025));
     invalid(cuMemcpyHtoD(a + 1000, host, 25));
     invalid(cuMemcpyDtoH(host, a - 1, 1));
@@ -233,7 +233,7 @@ static void test_memory_copy__malformed_boxes_are_refused(void **state)
     BAD(reserved0, host);
     BAD(srcMemoryType, (CUmemorytype)0);
     BAD(dstMemoryType, (CUmemorytype)5);
-    BAD(dstZ, 31);
+    BAD(dstZ, 63);
     BAD(dstZ, SIZE_MAX / 2);
     BAD(Depth, SIZE_MAX / 4);
     BAD(srcHost, NULL);
