@@ -9,7 +9,7 @@
 #ifndef SG_NUM_NUM_APPROX_H
 #define SG_NUM_NUM_APPROX_H
 
-#include "softgpu/num/num.h"
+#include "softgpu/num/num_inline.h"
 
 /* adding it rounds to an integer, which is then in the low bits */
 #define SG_ROUND_MAGIC_ 6755399441055744.0 /* 1.5 * 2^52 */

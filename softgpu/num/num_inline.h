@@ -8,7 +8,9 @@
 #ifndef SG_NUM_NUM_INLINE_H
 #define SG_NUM_NUM_INLINE_H
 
-#include "softgpu/num/num.h"
+#include "softgpu/num/num_types.h"
+
+#include <string.h>
 
 /* ---- bits and values ---------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #ifndef SG_NUM_NUM_INT_H
 #define SG_NUM_NUM_INT_H
 
-#include "softgpu/num/num.h"
+#include "softgpu/num/num_types.h"
 
 /* ---- saturation, products, quotients --------------------------------------------------------- */
 
@@ -17,13 +17,13 @@ SG_INLINE uint32_t sg_sat_s32(int64_t v)
 SG_INLINE uint32_t sg_add_sat_s32(uint32_t a, uint32_t b)
 {
     /* overflow if the sum's sign differs from both operands': in 32 bits, for the vectoriser */
-    uint32_t s = a + b, limit = (uint32_t)((int32_t)a >> 31) ^ 0x7fffffffu;
+    uint32_t s = a + b, limit = (int32_t)a < 0 ? 0x80000000u : 0x7fffffffu;
     return (int32_t)((a ^ s) & (b ^ s)) < 0 ? limit : s;
 }
 
 SG_INLINE uint32_t sg_sub_sat_s32(uint32_t a, uint32_t b)
 {
-    uint32_t d = a - b, limit = (uint32_t)((int32_t)a >> 31) ^ 0x7fffffffu;
+    uint32_t d = a - b, limit = (int32_t)a < 0 ? 0x80000000u : 0x7fffffffu;
     return (int32_t)((a ^ b) & (a ^ d)) < 0 ? limit : d;
 }
 
@@ -139,7 +139,8 @@ SG_DEFINE_DIV(64, uint64_t, int64_t)
     }                                                                                              \
     SG_INLINE U sg_shr_s##bits(U a, uint32_t n)                                                    \
     {                                                                                              \
-        return (U)((S)a >> (n >= bits ? bits - 1 : n));                                            \
+        U sign = (S)a < 0 ? (U)-1 : 0;                                                             \
+        return (U)((U)((U)(a ^ sign) >> (n >= bits ? bits - 1 : n)) ^ sign);                       \
     }
 
 SG_DEFINE_SHIFT(16, uint16_t, int16_t)
@@ -200,16 +201,14 @@ SG_INLINE uint64_t sg_brev64(uint64_t a)
 /* bfind: the highest bit that is not the sign, 0xffffffff if there is none */
 SG_INLINE uint32_t sg_bfind32(uint32_t a, bool is_signed, bool shiftamt)
 {
-    if (is_signed)
-        a ^= (uint32_t)((int32_t)a >> 31);
+    a = is_signed && (int32_t)a < 0 ? ~a : a;
     uint32_t z = sg_clz32(a);
     return a == 0 ? UINT32_MAX : shiftamt ? z : 31 - z;
 }
 
 SG_INLINE uint32_t sg_bfind64(uint64_t a, bool is_signed, bool shiftamt)
 {
-    if (is_signed)
-        a ^= (uint64_t)((int64_t)a >> 63);
+    a = is_signed && (int64_t)a < 0 ? ~a : a;
     uint32_t z = sg_clz64(a);
     return a == 0 ? UINT32_MAX : shiftamt ? z : 63 - z;
 }
