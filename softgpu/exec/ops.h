@@ -178,6 +178,7 @@ bool SG_ISA(sg_decode_ctrl)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_warp)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_async)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_tensor)(struct sg_dec *d, const struct sg_ptx_insn *p);
+bool SG_ISA(sg_decode_matrix)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_video)(struct sg_dec *d, const struct sg_ptx_insn *p);
 const struct sg_insn *SG_ISA(sg_op_mov_sreg)(struct sg_warp *w, const struct sg_insn *in);
 const struct sg_insn *SG_ISA(sg_op_narrow)(struct sg_warp *w, const struct sg_insn *in);

@@ -5,10 +5,11 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
-#define CALM_MXCSR 0x1f80u /* nearest, no flushing, no traps: whatever the host's thread has set   \
-                            */
-#define SLICE_ALONE 4096u  /* instructions a warp runs before another of its block does */
-#define SLICE_SHARED 128u  /* the same where blocks wait for each other; plus up to 511 */
+#define CALM_MXCSR                                                                                 \
+    0x1f80u               /* nearest, no flushing, no traps: whatever the host's thread has set    \
+                           */
+#define SLICE_ALONE 4096u /* instructions a warp runs before another of its block does */
+#define SLICE_SHARED 128u /* the same where blocks wait for each other; plus up to 511 */
 #define MAX_WARPS 32u
 #define MAX_THREADS_SM 2048u
 #define MAX_SHARED_SM (164u << 10)
