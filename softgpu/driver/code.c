@@ -7,8 +7,8 @@
 
 #define NEWEST_PTX 94 /* .version that sg_ptx_parse() was written for, and some to come */
 
-/* What cuLinkComplete returns for several inputs: this, u64 number of texts, and each as u64 length,
- * text, NUL; host byte order, for this process only. */
+/* What cuLinkComplete returns for several inputs: this, u64 number of texts, and each as u64
+ * length, text, NUL; host byte order, for this process only. */
 static const char packed_magic[16] = "\1softgpu linked";
 
 CUresult sg_code_add(struct sg_code *code, const char *text, size_t len)

@@ -14,10 +14,10 @@ struct CUmod_st {
     struct sg_image *image;
     struct CUfunc_st *funcs;
     size_t nfuncs;
-    struct CUlib_st *lib;          /* owner, or NULL */
-    struct CUmod_st *next_in_ctx;  /* under sg_driver.lock */
-    struct CUmod_st *next_in_lib;  /* under the library lock */
-    size_t nmanaged;               /* variables seen so far, while the image is made */
+    struct CUlib_st *lib;         /* owner, or NULL */
+    struct CUmod_st *next_in_ctx; /* under sg_driver.lock */
+    struct CUmod_st *next_in_lib; /* under the library lock */
+    size_t nmanaged;              /* variables seen so far, while the image is made */
 };
 
 /**
