@@ -237,22 +237,18 @@ static void word(struct sg_px *p, const char *s)
 /* .word, "::" belongs to it */
 static void dot_word(struct sg_px *p, const char *s)
 {
-    uint32_t h = SG_PX_HASH_SEED;
     const char *start = s;
 
     for (;;) {
-        for (; is(*s, C_WORD); s++)
-            h = SG_PX_HASH_STEP(h, *s);
+        while (is(*s, C_WORD))
+            s++;
         if (s[0] != ':' || s[1] != ':' || !is(s[2], C_WORD))
             break;
-        h = SG_PX_HASH_STEP(h, ':');
-        h = SG_PX_HASH_STEP(h, ':');
         s += 2;
     }
     p->tok.kind = SG_TOK_DOT;
     p->tok.s = start;
     p->tok.len = (uint32_t)(s - start);
-    p->tok.hash = h;
     p->cur = s;
 }
 

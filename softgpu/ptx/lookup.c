@@ -81,9 +81,21 @@ uint32_t sg_px_hash(const char *s, size_t n)
     return h;
 }
 
+/* These tables are filled for every module: a few letters of a word must do. The fifth one tells
+ * the m64n8k16 apart. */
+static uint32_t sample(const char *s, uint32_t n)
+{
+    const uint32_t at[] = {0, n > 4 ? 4 : n - 1, n / 2, n * 3 / 4, n - 1};
+    uint32_t h = n;
+
+    for (size_t i = 0; i < TB_ARRAY_LEN(at); i++)
+        h = (h * 33) ^ (unsigned char)s[at[i]];
+    return h;
+}
+
 static void add(uint16_t *table, size_t size, const struct word *w, uint16_t id)
 {
-    size_t i = SG_PX_HASH_SLOT(sg_px_hash(w->text, w->len), size);
+    size_t i = SG_PX_HASH_SLOT(sample(w->text, w->len), size);
 
     while (table[i])
         i = (i + 1) & (size - 1);
@@ -103,7 +115,8 @@ void sg_px_lookup_init(struct sg_px *p)
 static unsigned find(const uint16_t *table, size_t size, const struct word *words,
                      const struct sg_px_tok *t)
 {
-    for (size_t i = SG_PX_HASH_SLOT(t->hash, size); table[i]; i = (i + 1) & (size - 1)) {
+    for (size_t i = SG_PX_HASH_SLOT(sample(t->s, t->len), size); table[i];
+         i = (i + 1) & (size - 1)) {
         const struct word *w = &words[table[i]];
 
         if (w->len == t->len && memcmp(w->text, t->s, t->len) == 0)

@@ -31,7 +31,7 @@
 #define SG_PX_MAX_FILES 65536
 #define SG_PX_DIGITS 10 /* of a register number */
 
-/* FNV-1a, computed by the lexer as it reads a word */
+/* FNV-1a, computed by the lexer as it reads a name */
 #define SG_PX_HASH_SEED UINT32_C(2166136261)
 #define SG_PX_HASH_STEP(h, c) (((h) ^ (unsigned char)(c)) * UINT32_C(16777619))
 #define SG_PX_HASH_SLOT(h, size) (((h) ^ ((h) >> 15)) & ((size)-1))
@@ -75,7 +75,8 @@ enum {
 struct sg_px_tok {
     int kind;
     const char *s;
-    uint32_t len, hash, line;
+    uint32_t len, line;
+    uint32_t hash; /* IDENT */
     bool is_unsigned;
     union {
         uint64_t u;

@@ -4,7 +4,6 @@
  */
 #include "softgpu/ptx/ptx_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define FIRST_NAMES 1024
@@ -161,44 +160,16 @@ static struct sg_px_sym *find_range(const struct sg_px *p, const struct sg_px_na
     return best;
 }
 
-/* The innermost symbol of @name, or NULL; a member of a range becomes a register. */
-bool sg_px_lookup(struct sg_px *p, struct sg_px_name *name, struct sg_px_sym **out)
+static struct sg_px_sym *declare_sreg(struct sg_px *p, struct sg_px_name *name, uint32_t sreg)
 {
-    struct sg_px_sym *sym = name->sym, *range;
-    uint32_t depth = sym ? sym->depth : 0, index;
+    struct sg_px_sym *sym = insert(p, name, sreg ? SG_SYM_SREG : SG_SYM_WARP_SZ, 0);
 
-    *out = sym;
-    if (depth >= p->scopes[p->depth].range_depth)
-        return true;
-    range = find_range(p, name, depth);
-    if (!range)
-        return true;
-    if (!sg_px_add_reg(p, name, range->type, range->vec, &index))
-        return false;
-    sym = insert(p, name, SG_SYM_REG, range->depth);
-    if (!sym)
-        return false;
-    sym->value = index;
-    *out = sym;
-    return true;
+    if (sym)
+        sym->value = sreg;
+    return sym;
 }
 
-static bool declare_sreg(struct sg_px *p, const char *text, enum sg_px_symkind kind, uint32_t sreg,
-                         int comp)
-{
-    uint32_t n = (uint32_t)strlen(text);
-    struct sg_px_name *name = sg_px_intern(p, text, n, sg_px_hash(text, n));
-    struct sg_px_sym *sym = name ? insert(p, name, kind, 0) : NULL;
-
-    if (!sym)
-        return false;
-    sym->value = sreg;
-    sym->has_comp = comp >= 0;
-    sym->comp = comp >= 0 ? (uint8_t)comp : 0;
-    return true;
-}
-
-/* Special registers that come in numbers: %envreg0..31 and so on */
+/* Special registers that come in numbers; their names stop where the number begins. */
 static const struct {
     uint32_t sreg, count;
     const char *suffix;
@@ -208,6 +179,60 @@ static const struct {
     {SG_SREG_PM64, 8, "_64"},
     {SG_SREG_RESERVED_SMEM_OFFSET, 2, ""},
 };
+
+/* "%envreg12" is number 12 of @i? */
+static bool number_of(size_t i, const char *text, uint32_t *number)
+{
+    const char *base = sg_ptx_sreg_name(numbered[i].sreg), *s;
+    size_t n = strlen(base) - strlen(numbered[i].suffix);
+
+    if (strncmp(text, base, n) != 0)
+        return false;
+    *number = 0;
+    for (s = text + n; *s >= '0' && *s <= '9' && *number < numbered[i].count; s++)
+        *number = *number * 10 + (uint32_t)(*s - '0');
+    return s > text + n && *number < numbered[i].count && (text[n] != '0' || s == text + n + 1) &&
+           strcmp(s, numbered[i].suffix) == 0;
+}
+
+/* *out stays NULL if @name is none of them */
+static bool numbered_sreg(struct sg_px *p, struct sg_px_name *name, struct sg_px_sym **out)
+{
+    uint32_t number;
+
+    for (size_t i = 0; name->text[0] == '%' && i < TB_ARRAY_LEN(numbered); i++) {
+        if (!number_of(i, name->text, &number))
+            continue;
+        *out = declare_sreg(p, name, numbered[i].sreg);
+        if (!*out)
+            return false;
+        (*out)->comp = (uint8_t)number;
+        (*out)->has_comp = true;
+        break;
+    }
+    return true;
+}
+
+/* The innermost symbol of @name, or NULL; a member of a range becomes a register. */
+bool sg_px_lookup(struct sg_px *p, struct sg_px_name *name, struct sg_px_sym **out)
+{
+    struct sg_px_sym *sym = name->sym, *range = NULL;
+    uint32_t depth = sym ? sym->depth : 0, index;
+
+    *out = sym;
+    if (depth < p->scopes[p->depth].range_depth)
+        range = find_range(p, name, depth);
+    if (!range)
+        return sym || numbered_sreg(p, name, out);
+    if (!sg_px_add_reg(p, name, range->type, range->vec, &index))
+        return false;
+    sym = insert(p, name, SG_SYM_REG, range->depth);
+    if (!sym)
+        return false;
+    sym->value = index;
+    *out = sym;
+    return true;
+}
 
 static bool is_numbered(uint32_t sreg)
 {
@@ -219,21 +244,18 @@ static bool is_numbered(uint32_t sreg)
 
 bool sg_px_declare_sregs(struct sg_px *p)
 {
-    char text[64];
+    for (uint32_t i = 0; i < SG_SREG_COUNT; i++) {
+        const char *text = i ? sg_ptx_sreg_name(i) : "WARP_SZ";
+        uint32_t n = (uint32_t)strlen(text);
+        struct sg_px_name *name;
 
-    for (unsigned i = 1; i < SG_SREG_COUNT; i++)
-        if (!is_numbered(i) && !declare_sreg(p, sg_ptx_sreg_name(i), SG_SYM_SREG, i, -1))
+        if (is_numbered(i))
+            continue;
+        name = sg_px_intern(p, text, n, sg_px_hash(text, n));
+        if (!name || !declare_sreg(p, name, i))
             return false;
-    for (size_t i = 0; i < TB_ARRAY_LEN(numbered); i++)
-        for (uint32_t k = 0; k < numbered[i].count; k++) {
-            const char *base = sg_ptx_sreg_name(numbered[i].sreg);
-            size_t n = strlen(base) - strlen(numbered[i].suffix);
-
-            snprintf(text, sizeof(text), "%.*s%u%s", (int)n, base, k, numbered[i].suffix);
-            if (!declare_sreg(p, text, SG_SYM_SREG, numbered[i].sreg, (int)k))
-                return false;
-        }
-    return declare_sreg(p, "WARP_SZ", SG_SYM_WARP_SZ, 0, -1);
+    }
+    return true;
 }
 
 bool sg_px_scope_enter(struct sg_px *p, uint32_t line)
