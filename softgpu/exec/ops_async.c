@@ -217,9 +217,9 @@ static bool base_of(struct sg_dec *d, const struct sg_ptx_opnd *o, bool shared, 
 
 static bool decode_copy(struct sg_dec *d, const struct sg_ptx_insn *p)
 {
-    int32_t dst, src, n = 0;
-    int64_t dst_off, src_off;
-    bool dst64, src64, neg = false;
+    int32_t dst = 0, src = 0, n = 0;
+    int64_t dst_off = 0, src_off = 0;
+    bool dst64 = false, src64 = false, neg = false;
     u32 y = 0;
 
     if (p->nopnds < 3 || p->opnds[2].kind != SG_OPND_IMM)
