@@ -319,6 +319,26 @@ static void test_int__prmt_selects_in_every_mode(void **state)
         assert_int_equal(sg_prmt(a, b, sg_prmt_selector(cases[i].mode, cases[i].c)), cases[i].want);
 }
 
+static void test_int__prmt_modes_stand_for_their_formulas(void **state)
+{
+    (void)state;
+    for (uint32_t c = 0; c < 4; c++) {
+        uint32_t want[7] = {c};
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint32_t byte[7] = {[SG_PRMT_F4E] = c + i,
+                                      [SG_PRMT_B4E] = (c - i) & 7,
+                                      [SG_PRMT_RC8] = c,
+                                      [SG_PRMT_ECL] = i > c ? i : c,
+                                      [SG_PRMT_ECR] = i < c ? i : c,
+                                      [SG_PRMT_RC16] = (c & 1) * 2 + (i & 1)};
+            for (int m = SG_PRMT_F4E; m <= SG_PRMT_RC16; m++)
+                want[m] |= byte[m] << (4 * i);
+        }
+        for (int m = SG_PRMT_DEFAULT; m <= SG_PRMT_RC16; m++)
+            assert_int_equal(sg_prmt_selector(m, c + (m == SG_PRMT_DEFAULT ? 0 : 12)), want[m]);
+    }
+}
+
 static int64_t element(uint32_t v, int shift, int bits, bool is_signed)
 {
     int64_t x = v >> shift & ((1u << bits) - 1);
@@ -358,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_int__masks_and_extensions_match_the_pseudo_code),
         cmocka_unit_test(test_int__lop3_is_the_table_of_every_function),
         cmocka_unit_test(test_int__prmt_selects_in_every_mode),
+        cmocka_unit_test(test_int__prmt_modes_stand_for_their_formulas),
         cmocka_unit_test(test_int__dot_products_sum_every_sign),
     };
     return cmocka_run_group_tests(tests, ref_start, NULL);
