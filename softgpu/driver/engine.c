@@ -508,8 +508,6 @@ static CUresult submit(CUstream given, struct sg_work *w, bool wait)
                                                   : sg_capture_add(s, sg_wref_get(ref), NULL);
     } else {
         r = sg_capture_implicit(s, true);
-        if (r == CUDA_SUCCESS && ref->w.kind == SG_WORK_MEM_FREE)
-            sg_memnode_freed(ref->w.mem.addr);
         if (r == CUDA_SUCCESS)
             r = sg_stream_push(s, ctx, ref, NULL, wait ? &item : NULL);
     }

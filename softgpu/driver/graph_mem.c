@@ -74,27 +74,40 @@ static void set_live(struct sg_memnode *m, bool live)
         *high = *used;
 }
 
-void sg_memnode_put(struct sg_memnode *m)
+/* Out of the books once no node knows it and no launch has left it in use. */
+static void dispose(struct sg_memnode *m)
 {
     struct sg_memnode **p = &sg_driver.engine->memnodes;
 
-    if (!m || --m->refs)
+    if (m->refs || m->live)
         return;
     while (*p && *p != m)
         p = &(*p)->next;
     if (*p)
         *p = m->next;
-    set_live(m, false); /* no graph's any more */
     sg_graph_mem_delete(m->addr);
     free(m);
 }
 
-void sg_memnode_freed(uint64_t addr)
+void sg_memnode_put(struct sg_memnode *m)
 {
-    struct sg_memnode *m = find(addr);
+    if (m && --m->refs == 0)
+        dispose(m);
+}
 
-    if (m)
+bool sg_memnode_free(uint64_t addr, CUresult *result)
+{
+    struct sg_memnode *m;
+
+    sg_engine_lock();
+    m = find(addr);
+    if (m) {
+        *result = m->live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         set_live(m, false);
+        dispose(m);
+    }
+    sg_engine_unlock();
+    return m != NULL;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------

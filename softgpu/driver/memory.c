@@ -419,6 +419,11 @@ CUresult sg_cuMemFree_v2(CUdeviceptr dptr)
 
     if (r != CUDA_SUCCESS || !dptr)
         return r;
+    if (sg_memnode_free(dptr, &r)) { /* a launch that allocates it may still be queued */
+        if (r == CUDA_SUCCESS)
+            r = sg_engine_drain_ctx(ctx);
+        return r == CUDA_SUCCESS ? sg_pool_free_now(dptr) : r;
+    }
     if (!sg_rec_at(dptr, &rec))
         return CUDA_ERROR_INVALID_VALUE;
     if (rec.a.kind == SG_ALLOC_POOL)

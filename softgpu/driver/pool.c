@@ -442,20 +442,23 @@ CUresult sg_cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
     struct sg_work w = {.kind = SG_WORK_MEM_FREE};
     struct CUstream_st *s = NULL;
     struct CUctx_st *ctx = NULL;
-    bool captured;
+    bool graphs; /* graph memory, or a node that will free some: the queue knows more */
     CUresult r = sg_memory_enter(&ctx);
 
     if (r == CUDA_SUCCESS)
         r = sg_stream_of(stream, &s);
     if (r != CUDA_SUCCESS || !dptr)
         return r;
-    captured = sg_stream_is_capturing(stream);
-    if (captured ? !sg_graph_mem_is(dptr) : !free_mark(dptr, s, false))
+    graphs = sg_stream_is_capturing(stream);
+    if (graphs && !sg_graph_mem_is(dptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    graphs = graphs || sg_memnode_free(dptr, &r);
+    if (r != CUDA_SUCCESS || (!graphs && !free_mark(dptr, s, false)))
         return CUDA_ERROR_INVALID_VALUE;
     w.ctx = s->ctx;
     w.mem.addr = dptr;
     r = sg_submit(stream, &w);
-    if (r != CUDA_SUCCESS && !captured)
+    if (r != CUDA_SUCCESS && !graphs)
         free_mark(dptr, s, true);
     return r;
 }

@@ -252,9 +252,10 @@ void sg_events_destroy_ctx(struct CUctx_st *ctx);
 
 /* With the lock. */
 void sg_graph_exec_unref(struct CUgraphExec_st *exec);
-/** sg_memnode_freed - @addr, if a graph allocated it, is free from here on, as the calls say.
- * cuMemFree of such memory says so itself. */
-void sg_memnode_freed(uint64_t addr);
+/** sg_memnode_free - what cuMemFree and cuMemFreeAsync ask first, without the lock: is @addr memory
+ * that a graph allocates? Then *@result says whether a launch has allocated it, as the calls go,
+ * and it counts as free from here on. */
+bool sg_memnode_free(uint64_t addr, CUresult *result);
 
 /* ---- capture ----------------------------------------------------------------------------------
  */
