@@ -2,7 +2,7 @@
 # against the headers alone: no NVIDIA library is linked and no toolkit is needed.
 #
 # Looked for, first found wins; each must hold cuda.h, cuda_runtime_api.h and crt/host_defines.h:
-#   1. -DTB_CUDA_INCLUDE=FOLDER   said by the user, else the environment's TB_CUDA_INCLUDE
+#   1. -DTB_CUDA_INCLUDE=FOLDER[;FOLDER]   said by the user, else the environment's TB_CUDA_INCLUDE
 #   2. $CUDA_HOME/include, $CUDA_PATH/include
 #   3. /usr/local/cuda/include
 #   4. /usr/include                        Debian's nvidia-cuda-dev
@@ -10,10 +10,10 @@
 #   6. .venv                               wheels that torch brought, if nvidia-cuda-crt is among them
 #
 # What it defines:
-#   TB_CUDA_INCLUDE   the folder; empty: none found, softgpu is left out
+#   TB_CUDA_INCLUDE   the folders, mostly one; empty: none found, softgpu is left out
 #   TB_CUDA_VERSION   CUDA_VERSION of cuda.h: 13000
 #   TB_CUDA_MAJOR     13, as in libcudart.so.13
-#   tb_cuda_headers   INTERFACE target with the folder as SYSTEM include
+#   tb_cuda_headers   INTERFACE target with the folders as SYSTEM includes
 #   TB_NVCC           nvcc or empty; /usr/local/cuda/bin, PATH, or `scripts/cuda_headers.sh --nvcc`
 #   TB_NVCC_ARGS      what that nvcc needs to be told about its own folders, a list
 #
@@ -21,7 +21,7 @@
 
 set(TB_CUDA_VERSION_MIN 12080)
 
-# tb_cuda_usable(variable folder): does it hold what is compiled against?
+# tb_cuda_usable(variable folder...): do they hold what is compiled against?
 function(tb_cuda_usable variable)
     set(${variable} FALSE PARENT_SCOPE)
     foreach(header IN ITEMS cuda.h cuda_runtime_api.h crt/host_defines.h)

@@ -66,9 +66,10 @@ check_format() {
 
 # every C header compiles alone; those that the C++ tap reads, as C++ too
 check_headers() {
-    local h
+    local h cuda
+    cuda=$(scripts/cuda_headers.sh --print) || fail "no CUDA headers: scripts/cuda_headers.sh --fetch"
     tracked '*.h' | grep -v '^recorder/torch/' | while read -r h; do
-        echo "#include \"$h\"" | gcc -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -I. \
+        echo "#include \"$h\"" | gcc -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -isystem "$cuda" \
             -fsyntax-only -x c - || fail "'$h' does not compile alone"
     done
     for h in fingerprint/fingerprint.h recorder/wire.h recorder/recorder.h; do

@@ -5,20 +5,19 @@
 # usage: scripts/cuda_headers.sh          headers of requirements-cuda.txt into build/cuda-headers/include
 #        scripts/cuda_headers.sh --nvcc   a whole nvcc of requirements-nvcc.txt into build/cuda-nvcc
 #        scripts/cuda_headers.sh --fetch [FOLDER [REQUIREMENTS]]   the headers, toolkit or not
+#        scripts/cuda_headers.sh --print  the folder that the build would find; fails if there is none
 set -eu
 cd "$(dirname "$0")/.."
 
 folder=build/cuda-headers
 requirements=requirements-cuda.txt
 
-# have FOLDER... - is one of them an include folder that can be compiled against?
+# have FOLDER - is it an include folder that can be compiled against?
 have() {
-    local d
-    for d; do
-        [ ! -f "$d/cuda.h" ] || [ ! -f "$d/cuda_runtime_api.h" ] || [ ! -f "$d/crt/host_defines.h" ] || return 0
-    done
-    return 1
+    [ -f "$1/cuda.h" ] && [ -f "$1/cuda_runtime_api.h" ] && [ -f "$1/crt/host_defines.h" ]
 }
+
+toolkits=(${CUDA_HOME:+"$CUDA_HOME/include"} ${CUDA_PATH:+"$CUDA_PATH/include"} /usr/local/cuda/include /usr/include)
 
 # A python with pip: the system's, .venv's, or one made for this.
 pip() {
@@ -42,10 +41,18 @@ failed() {
 case ${1:-} in
 "")
     [ -z "${TB_CUDA_INCLUDE:-}" ] || exit 0
-    if have ${CUDA_HOME:+"$CUDA_HOME/include"} ${CUDA_PATH:+"$CUDA_PATH/include"} /usr/local/cuda/include \
-        /usr/include; then
-        exit 0
-    fi
+    for d in "${toolkits[@]}"; do
+        ! have "$d" || exit 0
+    done
+    ;;
+--print)
+    for d in ${TB_CUDA_INCLUDE:+"$TB_CUDA_INCLUDE"} "${toolkits[@]}" "$PWD/$folder/include"; do
+        if have "$d"; then
+            echo "$d"
+            exit 0
+        fi
+    done
+    exit 1
     ;;
 --nvcc)
     [ ! -e build/cuda-nvcc/.complete ] || exit 0

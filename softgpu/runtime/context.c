@@ -102,7 +102,7 @@ static cudaError_t enter_slowly(struct sg_rt_tls *tls, CUcontext current, unsign
 {
     cudaError_t err = cudaSuccess;
     int device = own_device(tls);
-    CUcontext ctx;
+    CUcontext ctx = NULL;
 
     if (current != NULL) {
         for (device = 0; device < rt.ndevices; device++)
@@ -170,7 +170,7 @@ static cudaError_t set_device(int device)
 {
     struct sg_rt_tls *tls = sg_rt_tls();
     unsigned resets = atomic_load(&rt.resets);
-    CUcontext ctx;
+    CUcontext ctx = NULL;
     cudaError_t err = sg_rt_primary(device, &ctx);
 
     if (err == cudaSuccess)

@@ -216,7 +216,7 @@ void sg_rt_copy_3d_back(const CUDA_MEMCPY3D *c, struct cudaMemcpy3DParms *out)
 static cudaError_t copy_box(const struct cudaMemcpy3DParms *p, bool async, cudaStream_t stream)
 {
     cudaError_t err = sg_rt_enter();
-    CUDA_MEMCPY3D c;
+    CUDA_MEMCPY3D c = {0};
 
     if (err == cudaSuccess)
         err = sg_rt_copy_3d(p, &c);

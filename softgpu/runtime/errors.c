@@ -133,8 +133,8 @@ void sg_rt_log(int level, const char *fmt, ...)
     if (len > 0)
         n += (size_t)len < sizeof(line) - n - 1 ? (size_t)len : sizeof(line) - n - 2;
     line[n++] = '\n';
-    if (write(STDERR_FILENO, line, n) < 0)
-        n = 0; /* nobody to tell */
+    while (write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
+        ;
     errno = saved;
 }
 

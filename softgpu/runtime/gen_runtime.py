@@ -17,8 +17,11 @@ older one sg_<name>_v12.
 import argparse
 import os
 import re
-import subprocess
 import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
+from gen_driver import parse_params, preprocess, read  # noqa: E402  the same headers, read the same way
 
 NOTICE = "/* Written by gen_runtime.py from the installed CUDA headers; do not edit. */\n"
 
@@ -305,34 +308,6 @@ def implementation_name(plain, old):
     return plain if plain == KEPT_IN_12 else base
 
 
-def preprocess(cc, includes):
-    """All declarations, with all per-thread forms: that is what the macro asks for."""
-    cmd = [cc, "-E", "-P", "-x", "c", "-D__CUDA_API_VERSION_INTERNAL=1"]
-    for folder in includes:
-        cmd += ["-isystem", folder]
-    text = "#include <cuda.h>\n#include <cuda_runtime_api.h>\nsoftgpu_version CUDART_VERSION\n"
-    run = subprocess.run([*cmd, "-"], input=text, capture_output=True, text=True)
-    if run.returncode:
-        sys.exit(f"gen_runtime.py: cannot preprocess the headers in {includes}:\n{run.stderr}")
-    return run.stdout
-
-
-def read(includes, name):
-    for folder in includes:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8", errors="replace") as f:
-                return f.read()
-    return ""
-
-
-def parse_params(text):
-    text = " ".join(text.split())
-    if text in ("", "void"):
-        return []
-    return [(p.strip(), re.search(r"(\w+)$", p.strip())[1]) for p in text.split(",")]
-
-
 def declared_functions(text, old):
     """name -> Function of every declaration, in the order of their names"""
     text = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", " ", text)
@@ -451,7 +426,8 @@ def main():
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
 
-    text = preprocess(args.cc, args.include)
+    text = preprocess(args.cc, args.include,
+                      ["#include <cuda.h>", "#include <cuda_runtime_api.h>", "softgpu_version CUDART_VERSION"])
     version = int(re.search(r"softgpu_version\s+(\d+)", text)[1])
     functions = declared_functions(text + ";" + ALSO, version < 13000)
     assign_ids(functions, read(args.include, "cupti_runtime_cbid.h"))
