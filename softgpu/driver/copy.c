@@ -91,6 +91,13 @@ static bool reachable(uint64_t addr, uint64_t n, CUmemorytype type, const struct
     return sg_mem_ok_range(mem, addr, n, bits, write);
 }
 
+/* The same when work is made: memory of a graph is there once a launch has allocated it. */
+static bool reachable_later(uint64_t addr, uint64_t n, CUmemorytype type,
+                            const struct CUctx_st *ctx, bool write)
+{
+    return reachable(addr, n, type, ctx, write) || sg_graph_mem_holds(addr, n);
+}
+
 static CUresult side_resolve(const struct side *s, const struct box *b, const struct CUctx_st *ctx,
                              bool write, uint64_t *addr, uint64_t *pitch, uint64_t *slice)
 {
@@ -102,7 +109,7 @@ static CUresult side_resolve(const struct side *s, const struct box *b, const st
     if (!fma64(s->z, height, s->y, &row) || !fma64(row, *pitch, s->x, &off) ||
         __builtin_add_overflow(s->base, off, addr) || !fma64(height, *pitch, 0, slice) ||
         !box_span(b, *pitch, *slice, &span) || !s->base ||
-        !reachable(*addr, span, s->type, ctx, write))
+        !reachable_later(*addr, span, s->type, ctx, write))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
@@ -251,7 +258,7 @@ CUresult sg_fill_make(struct CUctx_st *ctx, uint64_t dst, size_t pitch, uint32_t
     if (width && height) {
         if (!fma64(width, elem, 0, &b.width) || dst % elem ||
             (height > 1 && (pitch < b.width || pitch % elem)) || !box_span(&b, pitch, 0, &span) ||
-            !reachable(dst, span, CU_MEMORYTYPE_DEVICE, ctx, true))
+            !reachable_later(dst, span, CU_MEMORYTYPE_DEVICE, ctx, true))
             return CUDA_ERROR_INVALID_VALUE;
         w.fill.dst = dst;
         w.fill.width = width;

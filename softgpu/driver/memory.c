@@ -421,7 +421,7 @@ CUresult sg_cuMemFree_v2(CUdeviceptr dptr)
         return r;
     if (sg_memnode_free(dptr, &r)) { /* a launch that allocates it may still be queued */
         if (r == CUDA_SUCCESS)
-            r = sg_engine_drain_ctx(ctx);
+            r = sg_memory_drain_all();
         return r == CUDA_SUCCESS ? sg_pool_free_now(dptr) : r;
     }
     if (!sg_rec_at(dptr, &rec))

@@ -61,6 +61,8 @@ CUresult sg_graph_mem_new(struct CUctx_st *ctx, const CUDA_MEM_ALLOC_NODE_PARAMS
                           uint64_t *addr);
 /** sg_graph_mem_is - whether @addr is the first byte of such an allocation */
 bool sg_graph_mem_is(uint64_t addr);
+/** sg_graph_mem_holds - whether such an allocation, usable or not, holds all of the @n bytes */
+bool sg_graph_mem_holds(uint64_t addr, uint64_t n);
 /** sg_graph_mem_delete - the node is gone; what is still allocated goes when it is freed */
 void sg_graph_mem_delete(uint64_t addr);
 

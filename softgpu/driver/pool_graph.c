@@ -52,6 +52,20 @@ bool sg_graph_mem_is(uint64_t addr)
     return is;
 }
 
+bool sg_graph_mem_holds(uint64_t addr, uint64_t n)
+{
+    struct sg_memory *m = sg_memory_lock();
+    uint64_t base = 0, value = 0;
+    const struct sg_block *b = NULL;
+
+    if (sg_index_find(m->blocks, addr, &base, NULL, &value))
+        b = (const struct sg_block *)(uintptr_t)value;
+    if (b && (b->pool || n > b->asked || addr - base > b->asked - n))
+        b = NULL;
+    sg_memory_unlock();
+    return b != NULL;
+}
+
 CUresult sg_mem_alloc_run(uint64_t addr, struct CUctx_st *ctx)
 {
     struct sg_memory *m = sg_memory_lock();
