@@ -2,11 +2,11 @@
  * softgpu/num - the scalar arithmetic of PTX on bit patterns, exact where PTX defines it.
  *
  * Three layers: vectorisable inlines for what an interpreter does in loops over lanes
- * (num_inline.h: floats, num_int.h: integers, num_approx.h: ex2, sin ..., the same bits on
- * every x86-64; all come with this header), and correctly rounded functions for every rounding
- * mode and the conversions, in pure integer arithmetic (this header); types: num_types.h. Floats
- * travel as their bits, never as float. Rules chosen and where they come from: README.md.
- * Tensor-core dot products: tensor.h.
+ * (num_inline.h: floats, num_cmp.h: predicates, num_int.h: integers, num_approx.h: ex2, sin ...,
+ * the same bits on every x86-64; all come with this header), and correctly rounded functions for
+ * every rounding mode and the conversions, in pure integer arithmetic (this header). Types:
+ * num_types.h. Floats travel as their bits, never as float. Rules chosen and where they come from:
+ * README.md. Matrix products of tensor cores: tensor.h.
  *
  * Threads: everything here is pure: no state, no allocation, any thread. Functions of this header
  * do not depend on MXCSR; inlines that compute with float or double say so (see sg_num_enter()).
@@ -16,6 +16,7 @@
 #define SG_NUM_NUM_H
 
 #include "softgpu/num/num_approx.h"
+#include "softgpu/num/num_cmp.h"
 #include "softgpu/num/num_inline.h"
 #include "softgpu/num/num_int.h"
 #include "softgpu/num/num_types.h"
