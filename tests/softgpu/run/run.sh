@@ -1,0 +1,104 @@
+#!/bin/bash
+# The `softgpu` program: what it sets, what it refuses and with which advice, what it prints.
+#
+# usage: run.sh SOFTGPU FOLDER   FOLDER: of the programs that CMakeLists.txt makes of program.c
+set -u
+softgpu=$1
+programs=$2
+failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset LD_PRELOAD LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
+for v in $(compgen -v SOFTGPU_); do unset "$v"; done
+
+# check NAME STATUS COMMAND... - runs it, its output in $work/out
+check() {
+    local name=$1 want=$2 status
+    shift 2
+    "$@" >"$work/out" 2>&1
+    status=$?
+    if [ $status -ne "$want" ]; then
+        echo "$name: status $status instead of $want: $*"
+        cat "$work/out"
+        failed=1
+    fi
+}
+
+# has TEXT... - the output of the last check holds each of these
+has() {
+    local text
+    for text; do
+        if ! grep -qF -- "$text" "$work/out"; then
+            echo "no '$text' in:"
+            cat "$work/out"
+            failed=1
+        fi
+    done
+}
+
+check help 0 "$softgpu" -h
+has "usage: softgpu SUBCOMMAND" run info ptx
+for c in run info ptx; do
+    check "help of $c" 0 "$softgpu" $c -h
+    has "usage: softgpu $c"
+done
+check "no subcommand" 2 "$softgpu"
+check "unknown subcommand" 2 "$softgpu" walk
+check "unknown option" 2 "$softgpu" run --nonsense -- true
+has "unknown option '--nonsense'"
+check "no program" 2 "$softgpu" run
+
+# the environment, and the program's own status
+check run 7 "$softgpu" run --arch sm_90 --seed 0 --devices 3 --memory 2G --order index -- \
+    "$programs/good" 7
+has SOFTGPU_ARCH=sm_90 SOFTGPU_SEED=0 SOFTGPU_DEVICES=3 SOFTGPU_MEMORY=2147483648 \
+    SOFTGPU_ORDER=index "/softgpu/lib" TRITON_LIBCUDA_PATH=/ libsoftgpu_rt.so
+grep -q 'LD_PRELOAD=.*libcudart.so' "$work/out" && { echo "a preloaded name says libcudart.so"; failed=1; }
+check "environment stays" 0 env LD_LIBRARY_PATH=/before SOFTGPU_SEED=5 "$softgpu" run -- \
+    "$programs/good"
+has ":/before" SOFTGPU_SEED=5
+check "a script" 3 "$softgpu" run -- sh -c 'exit 3'
+check "a signal" 143 "$softgpu" run -- sh -c 'kill -TERM $$'
+check "not there" 127 "$softgpu" run -- "$work/nothing"
+: >"$work/plain"
+check "not a program" 126 "$softgpu" run -- "$work/plain"
+check "no libraries" 125 "$softgpu" run --libdir "$work" -- true
+has "no libcuda.so.1 in"
+
+# what cannot work, and what mends it
+check "static runtime" 125 "$softgpu" run -- "$programs/static"
+has "nvcc -cudart shared" NVCC_APPEND_FLAGS
+check "forced" 0 "$softgpu" run --force -- "$programs/static"
+check "machine code" 125 "$softgpu" run -- "$programs/sass"
+has "built for sm_75 machine code only; add PTX with -gencode arch=compute_75,code=compute_75"
+check "newer code" 125 "$softgpu" run -- "$programs/newer"
+has "built for sm_90 and newer" "--arch sm_90"
+check "newer device" 0 "$softgpu" run --arch sm_90 -- "$programs/newer"
+check "another runtime" 125 "$softgpu" run -- "$programs/old"
+has "needs 'libcudart.so.1'"
+check "found in PATH" 125 env PATH="$programs:$PATH" "$softgpu" run -- sass
+has "machine code only"
+
+check info 0 env SOFTGPU_DEVICES=2 "$softgpu" info
+has "device 1: softgpu sm_80, sm_80, 8.0 GiB, 108 SMs reported"
+check "info as JSON" 0 "$softgpu" info --json
+has '"arch": "sm_80"' '"uuid": "GPU-'
+check "no devices" 0 env CUDA_VISIBLE_DEVICES= "$softgpu" info
+has "no device is visible"
+check "bad options" 2 env SOFTGPU_ARCH=sm_1 "$softgpu" info
+has "SOFTGPU_ARCH='sm_1'"
+
+check "ptx of a program" 0 "$softgpu" ptx "$programs/good"
+has "part 1 loads" "first: 1 parameters in 8 bytes" second
+check "ptx refused" 1 "$softgpu" ptx "$programs/sass"
+has "machine code only"
+printf '.version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n frob.u32 %%r1;\n}\n' \
+    >"$work/bad.ptx"
+check "ptx text" 1 "$softgpu" ptx "$work/bad.ptx" "$programs/good"
+has frob "part 1 loads"
+check "no device code" 3 "$softgpu" ptx "$softgpu"
+has "no device code"
+check "no file" 2 "$softgpu" ptx "$work/nothing"
+
+[ $failed -eq 0 ] && echo "all as it should be"
+exit $failed
