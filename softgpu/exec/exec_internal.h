@@ -179,6 +179,7 @@ struct sg_warp {
     bool starved;                      /* last slice ended by its budget: choose another split */
     bool queued;                       /* in the runnable list */
     uint32_t run_slot;
+    bool clock_is_read;         /* the split has stopped for %clock and may read it now */
     uint32_t cc; /* carry flag of each lane */
 };
 
@@ -240,6 +241,7 @@ struct sg_machine {
     struct sg_worker *workers; /* [0] is the calling thread */
     pthread_mutex_t run_lock;  /* one run at a time */
     struct sg_heap *heaps[SG_MEM_MAX_DEVICES];
+    uint64_t workspace[SG_MEM_MAX_DEVICES]; /* of cooperative launches; 0: none yet */
     bool threads_started;
     pthread_mutex_t lock; /* for job, generation, busy */
     pthread_cond_t wake, done;
@@ -259,6 +261,8 @@ struct sg_shared_run {
     pthread_mutex_t lock; /* fault, printing */
     struct sg_fault fault;
     struct sg_run_stats stats;
+    /* cooperative_groups/details/driver_abi.h: size and barrier of a cooperative launch's grid */
+    uint32_t *workspace;
 };
 
 /* ---- warp.c ---------------------------------------------------------------------------------- */

@@ -76,12 +76,14 @@ struct args {
     struct sg_warp *w;
     unsigned lane;
     uint64_t addr, at;
+    uint32_t n; /* taken so far */
 };
 
 static uint64_t next_arg(struct args *a, unsigned size)
 {
     uint64_t v = 0;
 
+    a->n++;
     a->at = (a->at + size - 1) & ~(uint64_t)(size - 1);
     const void *p = sg_lane_generic(a->w, a->lane, a->addr + a->at, size, false);
     if (p != NULL)
@@ -174,7 +176,8 @@ static const char *conversion(struct out *o, const char *f, struct args *a)
     return f + 1;
 }
 
-static void lane_printf(struct sg_warp *w, const struct sg_call_site *s, unsigned lane)
+/* Returns what printf does: how many arguments were taken. */
+static uint32_t lane_printf(struct sg_warp *w, const struct sg_call_site *s, unsigned lane)
 {
     const struct sg_launch *l = w->block->run->launch;
     char fmt[LINE_MAX_BYTES];
@@ -182,7 +185,7 @@ static void lane_printf(struct sg_warp *w, const struct sg_call_site *s, unsigne
     struct args a = {.w = w, .lane = lane, .addr = argument(w, s, 1, lane)};
 
     if (o == NULL)
-        return;
+        return UINT32_MAX;
     device_string(w, lane, argument(w, s, 0, lane), fmt, sizeof(fmt));
     for (const char *f = fmt; *f;) {
         if (*f != '%') {
@@ -202,6 +205,7 @@ static void lane_printf(struct sg_warp *w, const struct sg_call_site *s, unsigne
         pthread_mutex_unlock(&w->block->run->all->lock);
     }
     free(o);
+    return a.n;
 }
 
 /* ---- malloc ---------------------------------------------------------------------------------- */
@@ -359,8 +363,7 @@ const struct sg_insn *sg_builtin_call(struct sg_warp *w, const struct sg_insn *i
             continue;
         switch (s->builtin) {
         case SG_BUILTIN_VPRINTF:
-            lane_printf(w, s, lane);
-            give_back(w, s, lane, 1);
+            give_back(w, s, lane, lane_printf(w, s, lane));
             break;
         case SG_BUILTIN_MALLOC:
             give_back(w, s, lane, sg_heap_alloc(r->machine, r->launch, argument(w, s, 0, lane)));

@@ -200,7 +200,11 @@ static const struct sg_insn *carry(struct sg_warp *w, const struct sg_insn *in, 
             va = product(va, vb, bits, in->x);
             vb = vc;
         }
-        u64 r = add_carry(va, vb, bits, in->x & CC_SUB, in->x & CC_IN && (w->cc >> l & 1), &out);
+        /* After a subtraction the flag says that nothing was borrowed: nvcc's 128-bit division
+         * reads it with addc, as if b had been added as ~b + 1. */
+        bool sub = in->x & CC_SUB, flag = w->cc >> l & 1;
+        u64 r = add_carry(va, vb, bits, sub, in->x & CC_IN && flag != sub, &out);
+        out = out != sub;
         if (in->x & CC_OUT)
             w->cc = (w->cc & ~(1u << l)) | (u32)out << l;
         memcpy(d + l * step, &r, step);

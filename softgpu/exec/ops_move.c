@@ -127,8 +127,12 @@ static u64 uniform(const struct sg_warp *w, u32 what, u32 comp, u64 imm)
         return r->kernel->info.static_shared + imm;
     case SG_RUNTIME_PARAM:
         return (u64)(uintptr_t)r->params + imm;
+    case SG_SREG_ENVREG: /* cooperative groups read the address of their barrier here */
+        return comp == 1 ? (u64)(uintptr_t)r->all->workspace >> 32
+               : comp == 2 ? (u64)(uintptr_t)r->all->workspace & 0xffffffffu
+                           : 0;
     default:
-        return 0; /* envreg, pm and the like */
+        return 0; /* pm and the like */
     }
 }
 
@@ -174,6 +178,12 @@ const struct sg_insn *SG_ISA(sg_op_mov_sreg)(struct sg_warp *w, const struct sg_
     u32 comp = in->y & 0xff;
     u32 v[SG_WARP];
 
+    /* instructions are counted when a split stops: it stops here once, then goes on */
+    if (in->x == SG_SREG_CLOCK || in->x == SG_SREG_CLOCK64 || in->x == SG_SREG_CLOCK_HI) {
+        w->clock_is_read = !w->clock_is_read;
+        if (w->clock_is_read)
+            return sg_warp_resched(w, in);
+    }
     if (!by_lane(in->x)) {
         u64 value = uniform(w, in->x, comp, in->imm);
         if (in->y & 0x100)

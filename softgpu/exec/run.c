@@ -426,6 +426,24 @@ static void run_parallel(struct sg_machine *m, struct sg_shared_run *all)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* Device memory where the blocks of a cooperative launch count themselves. */
+static uint32_t *workspace_of(struct sg_machine *m, uint32_t device)
+{
+    uint64_t *at = &m->workspace[device];
+    uint8_t bit = (uint8_t)(1u << device);
+
+    if (*at == 0) {
+        if (sg_mem_reserve(m->mem, 4096, 4096, 0, at, NULL) != TB_OK ||
+            sg_mem_commit(m->mem, *at, 4096, NULL) != TB_OK)
+            return NULL;
+        sg_mem_allow(m->mem, *at, 4096, bit, bit);
+    }
+    uint32_t *w = (uint32_t *)(uintptr_t)*at;
+    w[0] = 4096;
+    w[1] = 0;
+    return w;
+}
+
 enum tb_status sg_exec_run(struct sg_machine *m, const struct sg_launch *launch,
                            struct sg_fault *fault, struct sg_run_stats *stats, struct tb_error *err)
 {
@@ -438,6 +456,8 @@ enum tb_status sg_exec_run(struct sg_machine *m, const struct sg_launch *launch,
 
     all.chunk = share < 1 ? 1 : share > 64 ? 64 : share;
     pthread_mutex_lock(&m->run_lock);
+    if (launch->cooperative)
+        all.workspace = workspace_of(m, launch->device);
     if (m->nworkers > 1 && all.nblocks > 1 && !info->communicates && !launch->cooperative &&
         !launch->in_order)
         run_parallel(m, &all);
@@ -505,8 +525,11 @@ void sg_machine_free(struct sg_machine *m)
             block_free(m->workers[i].blocks[k]);
         free((void *)m->workers[i].blocks);
     }
-    for (int d = 0; d < SG_MEM_MAX_DEVICES; d++)
+    for (int d = 0; d < SG_MEM_MAX_DEVICES; d++) {
         sg_heap_destroy(m->heaps[d]);
+        if (m->workspace[d] != 0)
+            sg_mem_release(m->mem, m->workspace[d]);
+    }
     pthread_mutex_destroy(&m->run_lock);
     pthread_mutex_destroy(&m->lock);
     pthread_cond_destroy(&m->wake);

@@ -550,6 +550,7 @@ void sg_warp_start(struct sg_warp *w, const struct sg_func *f)
     w->cur = 0;
     w->splits[0] = (struct sg_split){.pc = &f->image->code[f->first], .mask = w->born, .func = f};
     w->starved = false;
+    w->clock_is_read = false;
     w->cc = 0;
     memset(w->bar_arrived, 0, sizeof(w->bar_arrived));
     zero_live_in(w, f, 0, SG_FULL_MASK);
