@@ -140,7 +140,7 @@ template <class T> struct dev {
     explicit dev(size_t count) : n(count)
     {
         CHECK(cudaMalloc((void **)&p, (n ? n : 1) * sizeof(T)));
-        CHECK(cudaMemset(p, 0, (n ? n : 1) * sizeof(T)));
+        zero();
     }
     explicit dev(const std::vector<T> &v) : dev(v.size())
     {
@@ -152,19 +152,22 @@ template <class T> struct dev {
     {
         cudaFree(p);
     }
+    /* both wait: streams that do not wait for the NULL stream may use it afterwards */
     void set(const std::vector<T> &v)
     {
         CHECK(cudaMemcpy(p, v.data(), v.size() * sizeof(T), cudaMemcpyHostToDevice));
+        CHECK(cudaDeviceSynchronize());
+    }
+    void zero()
+    {
+        CHECK(cudaMemset(p, 0, (n ? n : 1) * sizeof(T)));
+        CHECK(cudaDeviceSynchronize());
     }
     std::vector<T> host() const
     {
         std::vector<T> v(n);
         CHECK(cudaMemcpy(v.data(), p, n * sizeof(T), cudaMemcpyDeviceToHost));
         return v;
-    }
-    void zero()
-    {
-        CHECK(cudaMemset(p, 0, n * sizeof(T)));
     }
 };
 

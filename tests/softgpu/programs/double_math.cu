@@ -18,8 +18,8 @@ __host__ __device__ void functions(double *o, double x, double y)
     o[24] = erf(u * 3), o[25] = erfc(u * 3), o[26] = tgamma(u * 20 + 25);
     o[27] = lgamma(ax), o[28] = fmod(x, y), o[29] = remquo(x, y, &q);
     sincos(x, &s, &c);
-    frac = modf(x, &whole);
-    o[30] = s + 2 * c, o[31] = frac + ldexp(frexp(whole + 0.5, &e), e - 3);
+    frac = modf(x, &whole), whole = frexp(whole + 0.5, &e);
+    o[30] = fabs(s) + fabs(c), o[31] = frac + ldexp(whole, e - 3);
     o[32] = logb(ax) + ilogb(y + 2000) + nextafter(x, y), o[33] = fdim(x, y) + copysign(ax, y);
 }
 

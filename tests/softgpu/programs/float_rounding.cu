@@ -77,7 +77,7 @@ template <class T> static void host_ops(T *o, T a, T b, T c)
 static double to_integer(double x, double lo, double hi)
 {
     volatile double v = x;
-    return std::fmin(std::fmax(std::rint((double)v), lo), hi);
+    return std::fmin(std::fmax(std::rint((double)v), lo), hi) + 0.0; // no minus zero
 }
 
 static void host_convert(double *o, double x)

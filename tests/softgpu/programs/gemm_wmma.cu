@@ -14,9 +14,12 @@ template <> struct stored<wmma::precision::tf32> {
     using type = float;
 };
 
-template <class T> static T from_int(int x)
+template <class T> static T from_int(int64_t x)
 {
-    return (T)(float)x;
+    if constexpr (std::is_same<T, double>::value)
+        return (T)x;
+    else
+        return (T)(float)x;
 }
 
 template <int M, int N, int K, class T, class Acc, class LA, class LB>
@@ -58,9 +61,9 @@ static void run(const char *what, int lo, int hi)
             b[row_b ? l * n + j : j * k + l] = from_int<E>(ib[l * n + j]);
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
-            int sum = 1;
+            int64_t sum = 1;
             for (int l = 0; l < k; l++)
-                sum += ia[i * k + l] * ib[l * n + j];
+                sum += (int64_t)ia[i * k + l] * ib[l * n + j];
             want[i * n + j] = from_int<Acc>(2 * sum);
         }
     dev<E> da(a), db(b);

@@ -69,22 +69,36 @@ template <class T> static float rounded(double x)
     return (float)(fabs(r) >= ldexp(1, T::max_exponent + 1) ? copysign(INFINITY, x) : r);
 }
 
+/* a * b + c rounded to odd: rounding it again to fewer bits is as good as rounding once */
+static double odd_fma(double a, double b, double c)
+{
+    double p = a * b, s = p + c; // p is exact
+    if (!std::isfinite(s))
+        return s;
+    double t = s - p, rest = (p - (s - t)) + (c - t);
+    uint64_t bits;
+    memcpy(&bits, &s, sizeof bits);
+    return rest == 0 || bits & 1 ? s : nextafter(s, rest > 0 ? INFINITY : -INFINITY);
+}
+
 template <class T> static void reference(float *o, double a, double b, double c)
 {
     auto r = [](double x) { return rounded<T>(x); };
+    auto fma = [](double x, double y, double z) { return rounded<T>(odd_fma(x, y, z)); };
+    auto add = [](double x, double y) { return rounded<T>(odd_fma(x, 1, y)); };
     auto larger = [](double x, double y) { return std::isnan(x) || y > x ? y : x; };
-    o[0] = r(a + b), o[1] = r(a - b), o[2] = r(a * b), o[3] = r(a * b + c);
-    double sum = r(a + b), fma = r(a * b + c);
+    o[0] = add(a, b), o[1] = add(a, -b), o[2] = r(a * b), o[3] = fma(a, b, c);
+    double sum = add(a, b), sum3 = fma(a, b, c);
     o[4] = sum > 0 ? sum < 1 ? (float)sum : 1 : 0;
-    o[5] = std::isnan(fma) ? NAN : fma > 0 ? (float)fma : 0;
+    o[5] = std::isnan(sum3) ? NAN : sum3 > 0 ? (float)sum3 : 0;
     o[6] = (float)larger(a, b);
     o[7] = std::isnan(a) || std::isnan(b) ? NAN : (float)(a < b ? a : b);
     o[8] = (float)-a + (float)fabs(b);
     o[9] = (a < b) * 4 + (a == b) * 2 + (a >= c) + std::isnan(a) * 8;
-    o[10] = r(a + c), o[11] = r(b + a), o[12] = r(a * c + b), o[13] = r(b * a + c);
+    o[10] = add(a, c), o[11] = add(b, a), o[12] = fma(a, c, b), o[13] = fma(b, a, c);
     o[14] = r(a * b), o[15] = r(b * c), o[16] = (float)larger(a, c), o[17] = (float)larger(b, a);
     o[18] = (a < c) + 2 * (b < a) + 4 * (a == a && b == b);
-    o[19] = r(c - b), o[20] = r(a - c);
+    o[19] = add(c, -b), o[20] = add(a, -c);
     o[21] = (float)floor(a), o[22] = (float)trunc(b), o[23] = (float)rint(c);
 }
 

@@ -200,7 +200,10 @@ __global__ void multiply(typename S::acc *c, const typename S::elem *a, const ty
 
 template <class T> static T from_int(int x)
 {
-    return (T)(float)x;
+    if constexpr (std::is_same<T, double>::value)
+        return x;
+    else
+        return (T)(float)x;
 }
 
 template <class S> static void run(const char *what, int lo, int hi)

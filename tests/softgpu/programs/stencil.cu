@@ -60,7 +60,7 @@ __global__ void stencil_3d(float *out, const float *in, int n)
         p += slice;
         float above = p[slice];
         out[z * slice + y * n + x] =
-            (((below + above) + (p[-1] + p[1])) + (p[-n] + p[n])) - 6 * here;
+            fmaf(-6.f, here, ((below + above) + (p[-1] + p[1])) + (p[-n] + p[n]));
         below = here;
         here = above;
     }
