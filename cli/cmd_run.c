@@ -36,6 +36,8 @@ static const struct tb_cli_option options[] = {
      "keep 16 partial sums of a write: diff names the part"},
     {"--on-full", NULL, TB_CLI_CHOICE, AT(rec.on_full), TB_CLI_ON_FULL,
      "when recording lags: the job waits (default), or events are lost"},
+    {"--device", NULL, TB_CLI_CHOICE, AT(rec.device), TB_CLI_DEVICE,
+     "what the job finds as its GPU: what is there (default), or the software one"},
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",
      "run the job N times and say whether it repeats itself"},
     {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
@@ -273,5 +275,9 @@ int tb_cmd_run(int argc, char **argv)
     run.rec.argv = rest.item;
     if (run.from_step != UINT64_MAX)
         run.rec.steps = (struct tb_cli_steps){run.from_step, UINT64_MAX, true};
+    if (tb_cli_use_device(&run.rec, &err) != TB_OK) {
+        (void)tb_cli_error("run", &err);
+        return TB_EXIT_NOT_STARTED;
+    }
     return run.times == 1 ? run_once(&run) : run_times(&run);
 }

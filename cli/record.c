@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include "diff/diff.h"
+#ifdef TB_HAVE_SOFTGPU
+#include "softgpu/run/run.h"
+#endif
 
 /* Rings of a process, as ARCHITECTURE.md has them */
 #define RING_TOTAL (16ull << 20)
@@ -81,3 +84,21 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         return st;
     return tb_collector_run(&o, result, err);
 }
+
+#ifdef TB_HAVE_SOFTGPU
+enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
+{
+    const struct sg_run_options opt = {0};
+
+    return r->device == TB_CLI_DEVICE_SOFTGPU ? sg_run_prepare(&opt, r->argv, err) : TB_OK;
+}
+#else
+enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
+{
+    if (r->device == TB_CLI_DEVICE_HOST)
+        return TB_OK;
+    return tb_fail(err, TB_ERR_UNSUPPORTED,
+                   "this twinbit was built without softgpu: no CUDA headers were found "
+                   "(scripts/cuda_headers.sh fetches them)");
+}
+#endif

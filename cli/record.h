@@ -14,6 +14,7 @@ struct tb_cli_recording {
     unsigned attach;    /* index into TB_CLI_ATTACH */
     unsigned level;     /* index into TB_CLI_LEVELS */
     unsigned on_full;   /* index into TB_CLI_ON_FULL */
+    unsigned device;    /* index into TB_CLI_DEVICE */
     bool inputs, map, stack, force, quiet;
     uint64_t max_size;         /* bytes, 0: no limit */
     struct tb_cli_steps steps; /* recorded at `level`; the others at boundary */
@@ -23,6 +24,8 @@ struct tb_cli_recording {
 #define TB_CLI_LEVELS "boundary|op"
 #define TB_CLI_ATTACH "preload|python|none"
 #define TB_CLI_ON_FULL "wait|drop"
+#define TB_CLI_DEVICE "host|softgpu"
+enum { TB_CLI_DEVICE_HOST, TB_CLI_DEVICE_SOFTGPU };
 enum { TB_CLI_LEVEL_BOUNDARY, TB_CLI_LEVEL_OP };
 
 /**
@@ -31,6 +34,14 @@ enum { TB_CLI_LEVEL_BOUNDARY, TB_CLI_LEVEL_OP };
  */
 enum tb_status tb_cli_check_snapshots(const struct tb_cli_list *list,
                                       struct tb_error *err) TB_MUST_CHECK;
+
+/**
+ * tb_cli_use_device - let the jobs that this process starts find the chosen device
+ * softgpu: sets the environment of this process as `softgpu run` does.
+ * Returns: TB_ERR_UNSUPPORTED if the job cannot work there, with what mends it.
+ */
+enum tb_status tb_cli_use_device(const struct tb_cli_recording *r,
+                                 struct tb_error *err) TB_MUST_CHECK;
 
 /**
  * tb_cli_record - run the job once and write the trace to @output
