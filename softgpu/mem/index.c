@@ -5,15 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words of an entry: addr, size, slot; values lie apart, so that a sorted insert moves little. */
-struct entry {
-    _Atomic uint64_t addr, size, slot;
+struct place {
+    _Atomic uint64_t size, slot;
 };
 
-struct chunk { /* one generation of the arrays; older ones are kept for late readers */
+/* One generation of the arrays; older ones are kept for late readers. Addresses lie apart, because
+ * a search reads nothing else, and so do values, so that a sorted insert moves little. */
+struct chunk {
     struct chunk *older;
     size_t capacity;
-    struct entry *entries;
+    _Atomic uint64_t *addrs; /* ascending */
+    struct place *places;
     _Atomic uint64_t *values; /* capacity * words */
     uint64_t *unused;         /* stack of free slots; writers only */
 };
@@ -34,7 +36,8 @@ struct sg_index {
 static void chunk_free(struct chunk *c)
 {
     if (c) {
-        free(c->entries);
+        free(c->addrs);
+        free(c->places);
         free(c->values);
         free(c->unused);
         free(c);
@@ -48,10 +51,11 @@ static struct chunk *chunk_new(size_t capacity, size_t words)
     if (!c)
         return NULL;
     c->capacity = capacity;
-    c->entries = calloc(capacity, sizeof(*c->entries));
+    c->addrs = calloc(capacity, sizeof(*c->addrs));
+    c->places = calloc(capacity, sizeof(*c->places));
     c->values = calloc(capacity * words, sizeof(*c->values));
     c->unused = calloc(capacity, sizeof(*c->unused));
-    if (c->entries && c->values && c->unused) {
+    if (c->addrs && c->places && c->values && c->unused) {
         for (size_t i = 0; i < capacity; i++)
             c->unused[i] = capacity - 1 - i;
         return c;
@@ -95,35 +99,38 @@ void sg_index_free(struct sg_index *ix)
     free(ix);
 }
 
+/* The last byte, so that a range may end at 2^64. */
+static uint64_t last_byte(const struct chunk *c, size_t i)
+{
+    return GET(c->addrs[i]) + (GET(c->places[i].size) - 1);
+}
+
 /* Number of the first entry that ends above @addr. A reader that meets a writer may get nonsense
  * within bounds, and asks again. */
 static size_t lower(const struct chunk *c, size_t count, uint64_t addr)
 {
-    size_t lo = 0, hi = count < c->capacity ? count : c->capacity;
+    size_t lo = 0, n = count < c->capacity ? count : c->capacity;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        const struct entry *e = &c->entries[mid];
+    while (n > 0) { /* the first that begins above it */
+        size_t half = n / 2;
+        bool below = GET(c->addrs[lo + half]) <= addr;
 
-        /* the last byte, so that a range may end at 2^64 */
-        if (GET(e->addr) + (GET(e->size) - 1) < addr)
-            lo = mid + 1;
-        else
-            hi = mid;
+        lo = below ? lo + half + 1 : lo;
+        n = below ? n - half - 1 : half;
     }
-    return lo;
+    return lo > 0 && last_byte(c, lo - 1) >= addr ? lo - 1 : lo;
 }
 
-static void entry_set(struct entry *to, uint64_t addr, uint64_t size, uint64_t slot)
+static void entry_set(struct chunk *c, size_t i, uint64_t addr, uint64_t size, uint64_t slot)
 {
-    PUT(to->addr, addr);
-    PUT(to->size, size);
-    PUT(to->slot, slot);
+    PUT(c->addrs[i], addr);
+    PUT(c->places[i].size, size);
+    PUT(c->places[i].slot, slot);
 }
 
-static void entry_copy(struct entry *to, const struct entry *from)
+static void entry_copy(struct chunk *c, size_t to, const struct chunk *from, size_t i)
 {
-    entry_set(to, GET(from->addr), GET(from->size), GET(from->slot));
+    entry_set(c, to, GET(from->addrs[i]), GET(from->places[i].size), GET(from->places[i].slot));
 }
 
 static void value_set(struct sg_index *ix, struct chunk *c, uint64_t slot, const uint64_t *value)
@@ -159,7 +166,7 @@ static struct chunk *grow(struct sg_index *ix, struct chunk *old)
     if (!c)
         return NULL;
     for (size_t i = 0; i < old->capacity; i++)
-        entry_copy(&c->entries[i], &old->entries[i]);
+        entry_copy(c, i, old, i);
     for (size_t i = 0; i < old->capacity * ix->words; i++)
         PUT(c->values[i], GET(old->values[i]));
     /* The old one is full, so its slots are all taken. unused[capacity - 1 - n] is the next free
@@ -184,9 +191,9 @@ enum tb_status sg_index_put(struct sg_index *ix, uint64_t addr, uint64_t size,
     c = atomic_load(&ix->now);
     n = GET(ix->count);
     at = lower(c, n, addr);
-    if (at < n && GET(c->entries[at].addr) <= addr + (size - 1)) {
+    if (at < n && GET(c->addrs[at]) <= addr + (size - 1)) {
         st = tb_fail(err, TB_ERR_EXISTS, "the range at %#llx meets the one at %#llx",
-                     (unsigned long long)addr, (unsigned long long)GET(c->entries[at].addr));
+                     (unsigned long long)addr, (unsigned long long)GET(c->addrs[at]));
         goto out;
     }
     if (n == c->capacity) {
@@ -199,9 +206,9 @@ enum tb_status sg_index_put(struct sg_index *ix, uint64_t addr, uint64_t size,
     slot = c->unused[c->capacity - 1 - n];
     write_begin(ix);
     for (size_t i = n; i > at; i--)
-        entry_copy(&c->entries[i], &c->entries[i - 1]);
+        entry_copy(c, i, c, i - 1);
     value_set(ix, c, slot, value);
-    entry_set(&c->entries[at], addr, size, slot);
+    entry_set(c, at, addr, size, slot);
     PUT(ix->count, n + 1);
     write_end(ix);
 out:
@@ -214,7 +221,7 @@ static size_t exact(struct sg_index *ix, const struct chunk *c, uint64_t addr)
 {
     size_t n = GET(ix->count), at = lower(c, n, addr);
 
-    return at < n && GET(c->entries[at].addr) == addr ? at : n;
+    return at < n && GET(c->addrs[at]) == addr ? at : n;
 }
 
 bool sg_index_update(struct sg_index *ix, uint64_t addr, const uint64_t *value)
@@ -229,7 +236,7 @@ bool sg_index_update(struct sg_index *ix, uint64_t addr, const uint64_t *value)
     found = at < GET(ix->count);
     if (found) {
         write_begin(ix);
-        value_set(ix, c, GET(c->entries[at].slot), value);
+        value_set(ix, c, GET(c->places[at].slot), value);
         write_end(ix);
     }
     pthread_mutex_unlock(&ix->lock);
@@ -248,12 +255,12 @@ bool sg_index_remove(struct sg_index *ix, uint64_t addr, uint64_t *value)
     at = exact(ix, c, addr);
     found = at < n;
     if (found) {
-        uint64_t slot = GET(c->entries[at].slot);
+        uint64_t slot = GET(c->places[at].slot);
 
         value_get(ix, c, slot, value);
         write_begin(ix);
         for (size_t i = at; i + 1 < n; i++)
-            entry_copy(&c->entries[i], &c->entries[i + 1]);
+            entry_copy(c, i, c, i + 1);
         PUT(ix->count, n - 1);
         write_end(ix);
         c->unused[c->capacity - n] = slot;
@@ -277,9 +284,9 @@ bool sg_index_next(const struct sg_index *ix, uint64_t addr, uint64_t *base, uin
         at = lower(c, count, addr);
         found = at < count && at < c->capacity;
         if (found) {
-            a = GET(c->entries[at].addr);
-            n = GET(c->entries[at].size);
-            value_get(ix, c, GET(c->entries[at].slot), copy);
+            a = GET(c->addrs[at]);
+            n = GET(c->places[at].size);
+            value_get(ix, c, GET(c->places[at].slot), copy);
         }
         if (atomic_load_explicit(&ix->seq, memory_order_relaxed) != seq)
             continue;

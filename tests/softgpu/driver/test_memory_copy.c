@@ -424,6 +424,30 @@ static void test_memory_copy__misaligned_and_outlying_sets_are_refused(void **st
     ok(cuMemFree(d));
 }
 
+static void test_memory_copy__a_captured_copy_reads_its_source_at_each_launch(void **state)
+{
+    struct fixture *f = *state;
+    CUdeviceptr d = alloc_or_die(4);
+    unsigned src = 1, out = 0;
+    CUgraphExec exec = NULL;
+    CUgraph graph = NULL;
+
+    ok(cuStreamBeginCapture(f->stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(cuMemcpyHtoDAsync(d, &src, 4, f->stream));
+    ok(cuMemcpyDtoHAsync(&out, d, 4, f->stream));
+    ok(cuStreamEndCapture(f->stream, &graph));
+    assert_int_equal(out, 0);
+    ok(cuGraphInstantiate(&exec, graph, 0));
+    for (src = 2; src < 5; src++) {
+        ok(cuGraphLaunch(exec, f->stream));
+        ok(cuStreamSynchronize(f->stream));
+        assert_int_equal(out, src);
+    }
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(graph));
+    ok(cuMemFree(d));
+}
+
 /* ---- with kernels' memory gone ----------------------------------------------------------------
  */
 
@@ -458,6 +482,7 @@ int main(void)
 #endif
         T(test_memory_copy__sets_fill_what_they_name_and_no_more),
         T(test_memory_copy__misaligned_and_outlying_sets_are_refused),
+        T(test_memory_copy__a_captured_copy_reads_its_source_at_each_launch),
         T(test_memory_copy__free_waits_for_queued_work),
     };
 

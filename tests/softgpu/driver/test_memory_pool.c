@@ -295,6 +295,39 @@ static void test_memory_pool__is_bounded_by_the_device_and_by_its_own_maximum(vo
     ok(cuMemPoolDestroy(keeper));
 }
 
+static void test_memory_pool__captured_memory_lives_from_launch_to_free(void **state)
+{
+    struct fixture *f = *state;
+    size_t before = free_bytes();
+    CUgraphExec exec = NULL;
+    CUgraph graph = NULL;
+    CUdeviceptr p = 0, plain = alloc_or_die(16);
+    unsigned v = 0;
+
+    ok(cuStreamBeginCapture(f->stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(cuMemAllocAsync(&p, MIB, f->stream));
+    ok(cuMemsetD32Async(p, 5, MIB / 4, f->stream));
+    ok(cuStreamEndCapture(f->stream, &graph));
+    ok(cuGraphInstantiate(&exec, graph, 0));
+    ok(cuGraphLaunch(exec, f->stream));
+    ok(cuMemcpyDtoHAsync(&v, p + MIB - 4, 4, f->stream));
+    ok(cuStreamSynchronize(f->stream));
+    assert_int_equal(v, 5);
+    invalid(cuGraphLaunch(exec, f->stream)); /* still allocated */
+    ok(cuMemFreeAsync(p, f->stream));
+    ok(cuGraphLaunch(exec, f->stream));
+    ok(cuMemFree(p));
+    invalid(cuMemFree(p));
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(graph));
+    ok(cuStreamBeginCapture(f->stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    invalid(cuMemFreeAsync(plain, f->stream)); /* no graph's */
+    ok(cuStreamEndCapture(f->stream, &graph));
+    ok(cuGraphDestroy(graph));
+    ok(cuMemFree(plain));
+    assert_int_equal(free_bytes(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +340,7 @@ int main(void)
         T(test_memory_pool__memory_outlives_the_pool),
         T(test_memory_pool__access_of_other_devices_is_given_and_taken),
         T(test_memory_pool__misuse_is_refused),
+        T(test_memory_pool__captured_memory_lives_from_launch_to_free),
         T(test_memory_pool__is_bounded_by_the_device_and_by_its_own_maximum),
     };
 

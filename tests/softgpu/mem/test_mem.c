@@ -11,6 +11,29 @@
 
 #define MIB (1u << 20)
 
+/* The linker sends the allocations of the code under test here: the nth one fails. */
+static int fail_at;
+
+static bool fails(void)
+{
+    return fail_at && --fail_at == 0;
+}
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    return fails() ? NULL : __real_realloc(p, size);
+}
+
 static int setup(void **state)
 {
     struct sg_mem *m = NULL;
@@ -247,6 +270,44 @@ static void test_mem__reservations_never_overlap(void **state)
     assert_int_equal(take(m, 64 * MIB, 512), first);
 }
 
+static void test_mem__a_failed_allocation_at_any_point_leaves_nothing_behind(void **state)
+{
+    struct sg_mem *m = NULL;
+    struct tb_error err = {0};
+    int n = 0;
+
+    (void)state;
+    do {
+        fail_at = ++n;
+        assert_true(n < 100);
+    } while (sg_mem_new(&m, &err) == TB_ERR_NOMEM);
+    fail_at = 0;
+    assert_true(n > 5);
+    assert_non_null(m);
+    sg_mem_free(m);
+}
+
+/* Many small holes: the list of gaps and the index of blocks have to grow. */
+static void test_mem__what_fails_to_grow_can_be_tried_again(void **state)
+{
+    struct sg_mem *m = *state;
+    uint64_t addr[200];
+    unsigned failed = 0;
+
+    for (int i = 0; i < 200; i++) {
+        for (fail_at = 1; sg_mem_reserve(m, 512, 1024, 0, &addr[i], NULL) == TB_ERR_NOMEM;
+             fail_at = 0)
+            failed++;
+        assert_true(i == 0 || addr[i] > addr[i - 1]);
+    }
+    fail_at = 0;
+    assert_true(failed >= 2);
+    for (int i = 0; i < 200; i += 2)
+        sg_mem_release(m, addr[i]);
+    for (int i = 0; i < 200; i += 2)
+        assert_int_equal(take(m, 512, 1024), addr[i]);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -263,6 +324,8 @@ int main(void)
         T(test_mem__what_is_dropped_stays_reserved),
         T(test_mem__misuse_is_refused),
         T(test_mem__reservations_never_overlap),
+        T(test_mem__what_fails_to_grow_can_be_tried_again),
+        cmocka_unit_test(test_mem__a_failed_allocation_at_any_point_leaves_nothing_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
