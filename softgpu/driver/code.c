@@ -24,7 +24,9 @@ CUresult sg_code_add(struct sg_code *code, const char *text, size_t len)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(copy, text, len);
     copy[len] = 0;
-    code->texts[code->n++] = (struct sg_code_text){copy, len};
+    code->texts[code->n].text = copy;
+    code->texts[code->n].len = len;
+    code->n++;
     return CUDA_SUCCESS;
 }
 

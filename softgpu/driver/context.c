@@ -59,6 +59,10 @@ CUresult sg_context_start(struct CUctx_st *ctx)
     return r;
 }
 
+/* Contexts that ended, under sg_driver.lock: never freed, because other threads may have one on
+ * their stacks. */
+static struct CUctx_st *dead;
+
 void sg_context_stop(struct CUctx_st *ctx)
 {
     if (!ctx->active)
@@ -73,7 +77,6 @@ void sg_context_stop(struct CUctx_st *ctx)
     ctx->active = false;
     if (ctx->is_primary)
         return;
-    /* the struct stays where it is: other threads may have it on their stacks */
     pthread_mutex_lock(&sg_driver.lock);
     for (struct CUctx_st **p = &sg_driver.contexts; *p; p = &(*p)->next) {
         if (*p == ctx) {
@@ -81,7 +84,8 @@ void sg_context_stop(struct CUctx_st *ctx)
             break;
         }
     }
-    ctx->next = NULL;
+    ctx->next = dead;
+    dead = ctx;
     ctx->magic = SG_MAGIC_DEAD;
     pthread_mutex_unlock(&sg_driver.lock);
 }

@@ -3,6 +3,10 @@
 #
 # usage: run.sh SOFTGPU FOLDER   FOLDER: of the programs that CMakeLists.txt makes of program.c
 set -u
+if [ -n "${TB_SANITIZE:-}" ]; then
+    echo "skipped: a sanitizer's library cannot be preloaded into foreign programs"
+    exit 77
+fi
 softgpu=$1
 programs=$2
 failed=0
