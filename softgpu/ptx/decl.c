@@ -209,7 +209,7 @@ static void shape(struct sg_ptx_var *v, const struct sg_px_decl *d)
 /* "[2][3]": counts, the first may be missing (0); v->size becomes that of the whole */
 static bool dimensions(struct sg_px *p, struct sg_ptx_var *v, uint64_t *dims, uint32_t *ndims)
 {
-    struct sg_px_val c;
+    struct sg_px_val c = {0};
     uint32_t line = p->tok.line;
 
     for (*ndims = 0; sg_px_accept(p, '['); ++*ndims) {

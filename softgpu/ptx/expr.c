@@ -285,7 +285,7 @@ static bool apply(struct sg_px *p, size_t i, const struct sg_px_val *a, const st
 
 static bool level(struct sg_px *p, unsigned min, struct sg_px_val *v)
 {
-    struct sg_px_val a, b;
+    struct sg_px_val a = {0}, b = {0};
 
     if (!deeper(p) || !unary(p, &a))
         return false;
@@ -308,7 +308,7 @@ static bool level(struct sg_px *p, unsigned min, struct sg_px_val *v)
 
 bool sg_px_const(struct sg_px *p, struct sg_px_val *out)
 {
-    struct sg_px_val cond, yes, no;
+    struct sg_px_val cond = {0}, yes = {0}, no = {0};
 
     if (!deeper(p) || !level(p, 0, &cond))
         return false;
@@ -324,7 +324,7 @@ bool sg_px_const(struct sg_px *p, struct sg_px_val *out)
 
 bool sg_px_offset(struct sg_px *p, int64_t *sum)
 {
-    struct sg_px_val v;
+    struct sg_px_val v = {0};
 
     while (sg_px_is(p, '+') || sg_px_is(p, '-')) {
         bool minus = sg_px_is(p, '-');

@@ -319,7 +319,8 @@ bool sg_px_function(struct sg_px *p, enum sg_ptx_linkage linkage)
     struct sg_px_name *name = NULL;
 
     p->regs.n = p->insns.n = p->fvars.n = p->fixups.n = p->pending.n = 0;
-    if (!sg_px_scope_enter(p, p->tok.line) || !header(p, &seen, &name) || !define(p, &seen, name))
+    if (!sg_px_scope_enter(p, p->tok.line) || !header(p, &seen, &name) || !name ||
+        !define(p, &seen, name))
         return false;
     return sg_px_scope_leave(p);
 }

@@ -146,7 +146,7 @@ static bool scalar(struct init *in, uint64_t i)
     struct sg_px *p = in->p;
     struct sg_ptx_reloc r = {0};
     uint32_t line = p->tok.line;
-    struct sg_px_val v;
+    struct sg_px_val v = {0};
 
     if (sg_px_is(p, SG_TOK_INT) && sg_px_peek(p) == '(')
         return masked(in, i);

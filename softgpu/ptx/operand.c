@@ -110,7 +110,7 @@ static bool symbol(struct sg_px *p, struct sg_ptx_opnd *o)
 
 static bool constant(struct sg_px *p, struct sg_ptx_opnd *o)
 {
-    struct sg_px_val v;
+    struct sg_px_val v = {0};
 
     if (!sg_px_const(p, &v))
         return false;
@@ -212,7 +212,7 @@ static bool element(struct sg_px *p, struct sg_ptx_opnd *o, bool is_address)
 {
     uint32_t line = p->tok.line;
     struct sg_ptx_opnd *sub;
-    struct sg_px_val v;
+    struct sg_px_val v = {0};
 
     if (sg_px_is(p, SG_TOK_IDENT))
         return sg_px_fail(p, TB_ERR_UNSUPPORTED, line,

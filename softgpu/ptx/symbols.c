@@ -59,8 +59,9 @@ struct sg_px_name *sg_px_intern(struct sg_px *p, const char *s, uint32_t n, uint
     if (p->names.n * 2 >= p->names.cap && !grow(p))
         return NULL;
     slot = slot_of(p, s, n, hash);
-    if (*slot)
-        return *slot;
+    name = *slot;
+    if (name)
+        return name;
     name = sg_px_get(p, sizeof(*name) + n + 1);
     if (!name)
         return NULL;
