@@ -21,6 +21,9 @@ from collections import defaultdict
 
 NOTICE = "/* Written by gen_driver.py from the installed CUDA headers; do not edit. */\n"
 GRAPHICS = ("GL", "EGL", "VDPAU")
+# of cudaProfiler.h, which the wheel of cuda.h does not have
+PROFILER = ("CUresult cuProfilerStart(void); CUresult cuProfilerStop(void);"
+            " PFN_cuProfilerStart_v4000 PFN_cuProfilerStop_v4000")
 
 
 def preprocess(cc, include, lines):
@@ -211,12 +214,12 @@ def main():
     if "cuda.h" not in headers:
         sys.exit(f"gen_driver.py: no cuda.h in {args.include}")
     text = preprocess(args.cc, args.include, [f"#include <{h}>" for h in headers])
-    functions = declared_functions(text)
+    functions = declared_functions(text + PROFILER)
     if len(functions) < 300:
         sys.exit(f"gen_driver.py: only {len(functions)} functions found in cuda.h of {args.include}")
     typedefs = [h for h in ("cudaTypedefs.h", "cudaProfilerTypedefs.h") if read(args.include, h)]
     versions = pfn_versions(
-        preprocess(args.cc, args.include, [f"#include <{h}>" for h in typedefs]))
+        preprocess(args.cc, args.include, [f"#include <{h}>" for h in typedefs]) + PROFILER)
     graphics, graphics_versions = graphics_names(args.include)
     graphics = {n: f for n, f in graphics.items() if n not in functions}
     assign_ids(functions, read(args.include, "cupti_driver_cbid.h"))

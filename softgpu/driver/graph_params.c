@@ -248,7 +248,7 @@ CUresult sg_node_params_get(CUgraphNode node, CUgraphNodeParams *p)
                                          w->fill.width, w->fill.height, w->ctx};
         break;
     case CU_GRAPH_NODE_TYPE_HOST:
-        p->host = (CUDA_HOST_NODE_PARAMS_v2){w->host.fn, w->host.arg};
+        p->host = (CUDA_HOST_NODE_PARAMS_v2){.fn = w->host.fn, .userData = w->host.arg};
         break;
     case CU_GRAPH_NODE_TYPE_GRAPH:
         p->graph.graph = node->child;

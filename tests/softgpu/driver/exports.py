@@ -25,7 +25,7 @@ def main(generator, library, include, cc):
     spec.loader.exec_module(gen)
     folders = include.split(";")
     headers = [f"#include <{h}>" for h in ("cuda.h", "cudaProfiler.h") if gen.read(folders, h)]
-    functions = gen.declared_functions(gen.preprocess(cc, folders, headers))
+    functions = gen.declared_functions(gen.preprocess(cc, folders, headers) + gen.PROFILER)
     graphics, _ = gen.graphics_names(folders)
     want = set(functions) | set(graphics) | OURS
     out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True,
