@@ -82,19 +82,15 @@ static bool idle(const struct sg_block *b)
     return !b->live && !b->pending && !b->stream;
 }
 
-/* Gives free blocks back, highest addresses first, while more than @keep bytes are held and the
- * rest is not less than it (@strict: cuMemPoolTrimTo). */
 void sg_pool_trim(struct sg_memory *m, CUmemoryPool p, uint64_t keep, bool strict)
 {
-    while (p->reserved > keep) {
-        struct sg_block **best = NULL;
+    struct sg_block **at = &p->blocks;
 
-        for (struct sg_block **at = &p->blocks; *at; at = &(*at)->next)
-            if (idle(*at) && (!strict || p->reserved - (*at)->size >= keep))
-                best = at;
-        if (!best)
-            break;
-        block_give_back(m, best);
+    while (*at && p->reserved > keep) {
+        if (idle(*at) && (!strict || p->reserved - (*at)->size >= keep))
+            block_give_back(m, at);
+        else
+            at = &(*at)->next;
     }
     pool_bury(m, p);
 }
@@ -335,16 +331,20 @@ CUresult sg_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemory
 /* ---- free -------------------------------------------------------------------------------------
  */
 
-/* Nobody may use the block any more. */
-void sg_block_close(struct sg_memory *m, struct sg_block *b)
+/* Nobody may use the block any more; it stays the pool's. */
+static void block_shut(const struct sg_block *b)
 {
     struct sg_rec r;
 
     sg_rec_take(b->addr, &r);
-    if (b->pool) {
-        sg_mem_allow(sg_driver.mem, b->addr, b->size, 0, 0);
+    sg_mem_allow(sg_driver.mem, b->addr, b->size, 0, 0);
+}
+
+void sg_block_close(struct sg_memory *m, struct sg_block *b)
+{
+    block_shut(b);
+    if (b->pool)
         return;
-    }
     sg_mem_drop(sg_driver.mem, b->addr);
     sg_memory_uncharge_locked(m, b->dev, b->size);
     if (b->deleted) {
@@ -474,7 +474,7 @@ static void release_of_ctx(struct sg_memory *m, CUmemoryPool p, void *ctx)
         }
         b->stream = 0;
         if (!b->pending)
-            sg_block_close(m, b);
+            block_shut(b);
     }
     sg_pool_trim(m, p, p->threshold, false);
 }

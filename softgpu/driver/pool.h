@@ -46,7 +46,7 @@ struct sg_rec sg_block_rec(const struct sg_block *b, size_t asked, CUmemoryPool 
                            uint8_t access);
 /** sg_block_close - nobody may use the block any more; frees a deleted node's */
 void sg_block_close(struct sg_memory *m, struct sg_block *b);
-/** sg_pool_trim - give free blocks back, highest addresses first, while more than @keep bytes are
+/** sg_pool_trim - give free blocks back, lowest addresses first, while more than @keep bytes are
  * held; @strict: never below it. Frees a dead pool that is empty. */
 void sg_pool_trim(struct sg_memory *m, CUmemoryPool p, uint64_t keep, bool strict);
 void sg_pool_count(CUmemoryPool p, int64_t reserved, int64_t used);
