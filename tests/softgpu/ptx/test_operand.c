@@ -30,6 +30,15 @@ static struct one one(const char *text)
     return r;
 }
 
+/* The same with @operand as its last operand */
+static struct one with(const char *insn, const char *operand)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "%s %s;", insn, operand);
+    return one(text);
+}
+
 static void test_insn__has_opcode_and_modifiers_in_order(void **state)
 {
     static const struct {
@@ -123,11 +132,8 @@ static void test_constants__have_their_bits(void **state)
 
     (void)state;
     for (size_t i = 0; i < TB_ARRAY_LEN(cases); i++) {
-        char text[128];
-        struct one r;
+        struct one r = with("mov.u64 %rd1,", cases[i].text);
 
-        snprintf(text, sizeof(text), "mov.u64 %%rd1, %s;", cases[i].text);
-        r = one(text);
         assert_int_equal(r.o[1].kind, SG_OPND_IMM);
         if (r.o[1].imm != cases[i].want)
             fail_msg("'%s' is %lld, not %lld", cases[i].text, (long long)r.o[1].imm,
@@ -162,11 +168,8 @@ static void test_floats__have_their_bits(void **state)
 
     (void)state;
     for (size_t i = 0; i < TB_ARRAY_LEN(cases); i++) {
-        char text[128];
-        struct one r;
+        struct one r = with("mov.f32 %f1,", cases[i].text);
 
-        snprintf(text, sizeof(text), "mov.f32 %%f1, %s;", cases[i].text);
-        r = one(text);
         assert_int_equal(r.o[1].kind, SG_OPND_FIMM);
         assert_int_equal(r.o[1].is_f32, cases[i].is_f32);
         assert_int_equal(r.o[1].f32, cases[i].f32);
@@ -208,11 +211,8 @@ static void test_addresses__are_base_and_offset(void **state)
 
     (void)state;
     for (size_t i = 0; i < TB_ARRAY_LEN(cases); i++) {
-        char text[128];
-        struct one r;
+        struct one r = with("ld.u32 %r1,", cases[i].text);
 
-        snprintf(text, sizeof(text), "ld.u32 %%r1, %s;", cases[i].text);
-        r = one(text);
         assert_int_equal(r.o[1].kind, SG_OPND_ADDR);
         assert_int_equal(r.o[1].n, 1);
         assert_int_equal(r.o[1].imm, cases[i].imm);
@@ -264,11 +264,8 @@ static void test_special_registers__have_components(void **state)
 
     (void)state;
     for (size_t i = 0; i < TB_ARRAY_LEN(cases); i++) {
-        char text[128];
-        struct one r;
+        struct one r = with("mov.u32 %r1,", cases[i].text);
 
-        snprintf(text, sizeof(text), "mov.u32 %%r1, %s;", cases[i].text);
-        r = one(text);
         assert_int_equal(r.o[1].kind, SG_OPND_SREG);
         assert_int_equal(r.o[1].sreg, cases[i].sreg);
         assert_int_equal(r.o[1].comp, cases[i].comp);
