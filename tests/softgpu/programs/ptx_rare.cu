@@ -39,7 +39,8 @@ __global__ void rare(unsigned *out, const unsigned *in, int n)
            "@!p mov.u32 %0, %2;}");
     U3(19, "{.reg .b64 w; mov.b64 w, {%1, %2}; shl.b64 w, w, 9; bfind.shiftamt.u64 %0, w;}");
     U3(20, "{.reg .u32 t; shr.s32 t, %1, %3; shl.b32 %0, %2, %3; add.u32 %0, %0, t;}");
-    asm("{.reg .pred p; setp.eq.u32 p, %1, 0; vote.sync.uni.pred p, p, 0xffffffff; selp.u32 %0, 1, 0, p;}"
+    asm("{.reg .pred p; setp.eq.u32 p, %1, 0; vote.sync.uni.pred p, p, 0xffffffff; selp.u32 %0, 1, "
+        "0, p;}"
         : "=r"(o[21])
         : "r"(0));
 }
