@@ -294,18 +294,21 @@ CUresult sg_stream_push(struct CUstream_st *s, struct CUctx_st *ctx, struct sg_w
     struct sg_engine *e = sg_driver.engine;
     struct sg_item *i;
 
-    if (e->npending >= QUEUE_FULL)
+    if (after)
+        sg_item_get(after);
+    if (e->npending >= QUEUE_FULL) /* without the lock for a while */
         sg_engine_step(e);
     i = sg_item_new(s, ctx, work, sg_stream_fanin(s) + 1);
-    if (!i)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (out) {
+    if (i && out) {
         sg_item_get(i);
         *out = i;
     }
-    sg_item_after(i, after);
-    sg_stream_append(s, i);
-    return CUDA_SUCCESS;
+    if (i) {
+        sg_item_after(i, after);
+        sg_stream_append(s, i);
+    }
+    sg_item_put(after);
+    return i ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* ---- executing --------------------------------------------------------------------------------
@@ -440,15 +443,27 @@ void sg_engine_progress(struct sg_engine *e, uint64_t id, uint64_t *queries, str
     *queries += moved;
 }
 
+static void take_error(struct CUstream_st *s, CUresult *result)
+{
+    if (s && s->async_error != CUDA_SUCCESS) {
+        *result = s->async_error;
+        s->async_error = CUDA_SUCCESS;
+    }
+}
+
 CUresult sg_engine_drain_ctx(struct CUctx_st *ctx)
 {
-    struct sg_engine *e = sg_engine_lock();
-    uint64_t limit = e->seq;
+    struct sg_engine *e;
     CUresult result = CUDA_SUCCESS;
     struct sg_item *i;
+    uint64_t limit;
 
+    if (sg_tls()->in_callback)
+        return CUDA_ERROR_NOT_PERMITTED; /* it would wait for itself */
+    e = sg_engine_lock();
+    limit = e->seq;
     for (;;) {
-        for (i = e->head; i && i->ctx != ctx; i = i->next)
+        for (i = e->head; i && i->ctx != ctx && i->stream->ctx != ctx; i = i->next)
             ;
         if (!i || i->seq > limit)
             break;
@@ -457,14 +472,8 @@ CUresult sg_engine_drain_ctx(struct CUctx_st *ctx)
         sg_item_put(i);
     }
     for (struct CUstream_st *s = ctx->streams; s; s = s->next_in_ctx)
-        if (s->async_error != CUDA_SUCCESS) {
-            result = s->async_error;
-            s->async_error = CUDA_SUCCESS;
-        }
-    if (ctx->legacy && ctx->legacy->async_error != CUDA_SUCCESS) {
-        result = ctx->legacy->async_error;
-        ctx->legacy->async_error = CUDA_SUCCESS;
-    }
+        take_error(s, &result);
+    take_error(ctx->legacy, &result);
     sg_engine_unlock();
     return sticky_of(ctx) != CUDA_SUCCESS ? sticky_of(ctx) : result;
 }

@@ -297,6 +297,16 @@ static CUresult open_wait(CUstream given, struct CUstream_st **s)
     return r;
 }
 
+/* What was freed in the streams that were waited for may be used by others. */
+static void tell_pools(struct CUstream_st *s)
+{
+    sg_memory_synced(s->ctx, s);
+    if (s->legacy)
+        for (struct CUstream_st *t = s->ctx->streams; t; t = t->next_in_ctx)
+            if (!(t->flags & CU_STREAM_NON_BLOCKING))
+                sg_memory_synced(s->ctx, t);
+}
+
 CUresult sg_cuStreamSynchronize(CUstream given)
 {
     struct CUstream_st *s;
@@ -317,7 +327,7 @@ CUresult sg_cuStreamSynchronize(CUstream given)
     if (r == CUDA_SUCCESS)
         r = sg_stream_result(s);
     if (r == CUDA_SUCCESS)
-        sg_memory_synced(s->ctx, s);
+        tell_pools(s);
     sg_stream_unref(s);
     sg_engine_unlock();
     return r;
