@@ -4,6 +4,7 @@
  */
 #include "softgpu/exec/exec_internal.h"
 #include "softgpu/exec/operands.h"
+#include "softgpu/num/num.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -195,17 +196,7 @@ static bool float_type(enum sg_ptx_mod t)
 
 static uint16_t half_of(double v, bool bf16)
 {
-    float f = (float)v;
-    uint32_t u;
-
-    if (!bf16) {
-        _Float16 h = (_Float16)v;
-        uint16_t bits;
-        memcpy(&bits, &h, sizeof(bits));
-        return bits;
-    }
-    memcpy(&u, &f, sizeof(u));
-    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+    return bf16 ? sg_bf16_from_f64(sg_f64_bits(v)) : sg_f16_from_f64(sg_f64_bits(v));
 }
 
 /* Bits of a literal as a value of @type. Bit-typed and integer operands take a literal's integer;
@@ -398,6 +389,7 @@ static bool divides_first(const struct sg_ptx_insn *in)
 {
     switch ((enum sg_ptx_op)in->op) {
     case SG_OP_CALL:
+    case SG_OP_BRX:
     case SG_OP_BAR:
     case SG_OP_BARRIER:
     case SG_OP_EXIT:

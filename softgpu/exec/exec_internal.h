@@ -179,8 +179,8 @@ struct sg_warp {
     bool starved;                      /* last slice ended by its budget: choose another split */
     bool queued;                       /* in the runnable list */
     uint32_t run_slot;
-    bool clock_is_read;         /* the split has stopped for %clock and may read it now */
-    uint32_t cc; /* carry flag of each lane */
+    bool clock_is_read; /* the split has stopped for %clock and may read it now */
+    uint32_t cc;        /* carry flag of each lane */
 };
 
 struct sg_barrier {
@@ -289,11 +289,15 @@ const struct sg_insn *sg_bad_address(struct sg_warp *w, const struct sg_insn *in
                                      uint64_t addr, uint32_t align, bool write);
 /* true: all living lanes of @members are active; false: the split waits, return sg_warp_leave() */
 bool sg_warp_converged(struct sg_warp *w, const struct sg_insn *in, uint32_t members);
+/* Active lanes whose own members (one mask a lane) are all active; 0: all wait, return
+ * sg_warp_leave(). If it is not all of them, the others wait in a split of their own and w->mask is
+ * the result: return sg_warp_resched(w, in + 1). */
+uint32_t sg_warp_ready(struct sg_warp *w, const struct sg_insn *in, const uint32_t *members);
 void sg_warp_expand(struct sg_warp *w); /* lm[] for w->mask */
 const struct sg_insn *sg_warp_barrier(struct sg_warp *w, const struct sg_insn *in, uint32_t id,
                                       uint32_t threads, bool wait, uint32_t pred, bool is_red);
 const struct sg_insn *sg_warp_bar_warp(struct sg_warp *w, const struct sg_insn *in,
-                                       uint32_t members);
+                                       const uint32_t *members);
 const struct sg_insn *sg_warp_call(struct sg_warp *w, const struct sg_insn *in,
                                    const struct sg_func *callee, uint32_t lanes);
 const struct sg_insn *sg_warp_return(struct sg_warp *w, const struct sg_insn *in);

@@ -134,8 +134,10 @@ static enum tb_status make_tables(struct sg_image *image, struct tb_error *err)
     if (image->names != NULL)
         image->names->slot = calloc(names, sizeof(struct sg_name));
     if (image->vars == NULL || image->funcs == NULL || image->mod_var_base == NULL ||
-        image->names == NULL || image->names->slot == NULL)
-        return tb_fail(err, TB_ERR_NOMEM, "%s: no memory", image->path);
+        image->names == NULL || image->names->slot == NULL) {
+        (void)tb_fail(err, TB_ERR_NOMEM, "%s: no memory", image->path);
+        return TB_ERR_NOMEM;
+    }
     image->names->cap = (uint32_t)names;
     image->dynamic_align = 16;
     for (size_t k = 0; k < image->nmods; k++)

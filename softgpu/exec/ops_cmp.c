@@ -174,6 +174,34 @@ static sg_handler high_half(sg_handler low)
     return low == any_f16 ? any_f16_hi : low == any_f16_ftz ? any_f16_ftz_hi : any_bf16_hi;
 }
 
+SG_HANDLER(both_preds)
+{
+    u32 p = sg_pred(w, in->r[1]), q = sg_pred(w, in->r[2]);
+
+    sg_pred_set(w, in->r[0], p);
+    sg_pred_set(w, in->r[3], q);
+    return in + 1;
+}
+
+/* Halves are compared into temporaries: p or q may be the third source. */
+static void setp_packed(struct sg_dec *d, sg_handler fn, const int32_t r[5], u32 x, enum sg_cmp cmp)
+{
+    int32_t half[2] = {sg_dec_temp(d), sg_dec_temp(d)};
+
+    for (int i = 0; i < 2; i++) {
+        struct sg_insn *in = sg_dec_emit(d, i ? high_half(fn) : fn);
+        memcpy(in->r, r, 5 * sizeof(*r));
+        in->r[0] = half[i];
+        in->x = x;
+        in->y = cmp;
+    }
+    struct sg_insn *in = sg_dec_emit(d, both_preds);
+    in->r[0] = r[0];
+    in->r[1] = half[0];
+    in->r[2] = half[1];
+    in->r[3] = r[3];
+}
+
 static bool decode_setp(struct sg_dec *d, const struct sg_ptx_insn *p)
 {
     enum sg_ptx_mod t = sg_type_at(p, 0);
@@ -193,17 +221,14 @@ static bool decode_setp(struct sg_dec *d, const struct sg_ptx_insn *p)
     r[0] = sg_dec_pred(d, pair ? &p->opnds[0].sub[0] : &p->opnds[0], &ignored);
     if (pair)
         r[3] = sg_dec_pred(d, &p->opnds[0].sub[1], &ignored);
+    if (packed && pair) { /* p for the low halves, q for the high ones */
+        setp_packed(d, fn, r, x, cmp);
+        return true;
+    }
     struct sg_insn *in = sg_dec_emit(d, fn);
     memcpy(in->r, r, sizeof(r));
-    in->x = x | (pair && !packed ? 1u : 0u);
+    in->x = x | (pair ? 1u : 0u);
     in->y = cmp;
-    if (packed && pair) { /* p for the low halves, q for the high ones */
-        in = sg_dec_emit(d, high_half(fn));
-        memcpy(in->r, r, sizeof(r));
-        in->r[0] = r[3];
-        in->x = x;
-        in->y = cmp;
-    }
     return true;
 }
 

@@ -289,9 +289,7 @@ SG_HANDLER(cluster_wait)
 
 SG_HANDLER(bar_warp)
 {
-    const u32 *m = sg_opnd(w, in->r[1]);
-
-    return sg_warp_bar_warp(w, in, m[__builtin_ctz(w->mask)]);
+    return sg_warp_bar_warp(w, in, sg_opnd(w, in->r[1]));
 }
 
 static bool decode_bar_warp(struct sg_dec *d, const struct sg_ptx_insn *p)

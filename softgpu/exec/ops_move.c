@@ -128,7 +128,7 @@ static u64 uniform(const struct sg_warp *w, u32 what, u32 comp, u64 imm)
     case SG_RUNTIME_PARAM:
         return (u64)(uintptr_t)r->params + imm;
     case SG_SREG_ENVREG: /* cooperative groups read the address of their barrier here */
-        return comp == 1 ? (u64)(uintptr_t)r->all->workspace >> 32
+        return comp == 1   ? (u64)(uintptr_t)r->all->workspace >> 32
                : comp == 2 ? (u64)(uintptr_t)r->all->workspace & 0xffffffffu
                            : 0;
     default:

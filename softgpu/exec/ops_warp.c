@@ -4,12 +4,27 @@
 typedef uint32_t u32;
 typedef uint64_t u64;
 
-/* Member mask of a .sync instruction at r[6]; false: other lanes have to come first. */
-static inline bool together(struct sg_warp *w, const struct sg_insn *in)
+/* Member masks of a .sync instruction are at r[6]; each lane has its own, and those of a tile have
+ * the same. The lanes whose members are all here; 0: others have to come first. */
+static inline u32 together(struct sg_warp *w, const struct sg_insn *in)
 {
-    const u32 *m = sg_opnd(w, in->r[6]);
+    return w->full ? w->mask : sg_warp_ready(w, in, sg_opnd(w, in->r[6]));
+}
 
-    return w->full || sg_warp_converged(w, in, m[__builtin_ctz(w->mask)]);
+/* What follows if @all lanes were active before together(). */
+static inline const struct sg_insn *onwards(struct sg_warp *w, const struct sg_insn *in, u32 all)
+{
+    return w->mask == all ? in + 1 : sg_warp_resched(w, in + 1);
+}
+
+/* Lanes of @left that have the same members as its first one. */
+static u32 same_members(const u32 *m, u32 left)
+{
+    u32 members = m[__builtin_ctz(left)], lanes = 0;
+
+    for (u32 l = 0; l < SG_WARP; l++)
+        lanes |= (u32)(m[l] == members) << l;
+    return lanes & left;
 }
 
 /* ---- shfl ------------------------------------------------------------------------------------ */
@@ -47,7 +62,7 @@ static inline unsigned source_lane(unsigned mode, unsigned l, u32 b, u32 c, bool
 SG_HANDLER(shfl)
 {
     const u32 *a = sg_opnd(w, in->r[1]), *b = sg_opnd(w, in->r[2]), *c = sg_opnd(w, in->r[3]);
-    u32 t[SG_WARP] __attribute__((aligned(64))), bits = 0;
+    u32 t[SG_WARP] __attribute__((aligned(64))), bits = 0, all = w->mask;
 
     if (in->y & 8 && !together(w, in))
         return sg_warp_leave(w);
@@ -60,7 +75,7 @@ SG_HANDLER(shfl)
     SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
     if (in->y & 4)
         sg_pred_set(w, in->r[4], bits);
-    return in + 1;
+    return onwards(w, in, all);
 }
 
 static bool decode_shfl(struct sg_dec *d, const struct sg_ptx_insn *p)
@@ -98,30 +113,36 @@ enum { ALL, ANY, UNI, BALLOT };
 /* r: 0 result, 1 predicate, 6 members; y & 3 mode, y & 4 negated, y & 8 members given */
 SG_HANDLER(vote)
 {
-    u32 pred, members = w->mask;
+    const u32 *m = in->y & 8 ? sg_opnd(w, in->r[6]) : NULL;
+    u32 all = w->mask, t[SG_WARP] = {0}, bits = 0, group;
 
-    if (in->y & 8) {
-        if (!together(w, in))
-            return sg_warp_leave(w);
-        const u32 *m = sg_opnd(w, in->r[6]);
-        members = m[__builtin_ctz(w->mask)] & w->mask;
+    if (m != NULL && !together(w, in))
+        return sg_warp_leave(w);
+    for (u32 left = w->mask; left != 0; left &= ~group) {
+        u32 members = m != NULL ? m[__builtin_ctz(left)] & w->mask : w->mask;
+        u32 pred = (sg_pred(w, in->r[1]) ^ -(in->y >> 2 & 1)) & members;
+        group = m != NULL ? same_members(m, left) : left;
+        switch (in->y & 3) {
+        case BALLOT:
+            for (u32 l = 0; l < SG_WARP; l++)
+                t[l] |= group >> l & 1 ? pred : 0;
+            break;
+        case ALL:
+            bits |= pred == members ? group : 0;
+            break;
+        case ANY:
+            bits |= pred != 0 ? group : 0;
+            break;
+        default:
+            bits |= pred == 0 || pred == members ? group : 0;
+            break;
+        }
     }
-    pred = (sg_pred(w, in->r[1]) ^ -(in->y >> 2 & 1)) & members;
-    switch (in->y & 3) {
-    case BALLOT:
-        SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), pred);
-        break;
-    case ALL:
-        sg_pred_set(w, in->r[0], pred == members ? SG_FULL_MASK : 0);
-        break;
-    case ANY:
-        sg_pred_set(w, in->r[0], pred ? SG_FULL_MASK : 0);
-        break;
-    default:
-        sg_pred_set(w, in->r[0], pred == 0 || pred == members ? SG_FULL_MASK : 0);
-        break;
-    }
-    return in + 1;
+    if ((in->y & 3) == BALLOT)
+        SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
+    else
+        sg_pred_set(w, in->r[0], bits);
+    return onwards(w, in, all);
 }
 
 static bool decode_vote(struct sg_dec *d, const struct sg_ptx_insn *p)
@@ -155,30 +176,28 @@ static bool decode_vote(struct sg_dec *d, const struct sg_ptx_insn *p)
 /* r: 0 result, 1 value, 4 predicate (y & 2), 6 members; y & 1: 64 bits, y & 4: all */
 SG_HANDLER(match)
 {
+    const u32 *m = sg_opnd(w, in->r[6]);
+    u32 t[SG_WARP] __attribute__((aligned(64))), all = w->mask, same = 0;
     u64 v[SG_WARP];
-    u32 t[SG_WARP] __attribute__((aligned(64))), members;
 
     if (!together(w, in))
         return sg_warp_leave(w);
-    const u32 *m = sg_opnd(w, in->r[6]);
-    members = m[__builtin_ctz(w->mask)] & w->mask;
     for (unsigned l = 0; l < SG_WARP; l++)
         v[l] = in->y & 1 ? ((const u64 *)sg_opnd(w, in->r[1]))[l]
                          : ((const u32 *)sg_opnd(w, in->r[1]))[l];
     for (unsigned l = 0; l < SG_WARP; l++) {
+        u32 members = m[l] & w->mask;
         t[l] = 0;
         for (unsigned k = 0; k < SG_WARP; k++)
             t[l] |= (u32)((members >> k & 1) && v[k] == v[l]) << k;
+        same |= (u32)(t[l] == members) << l;
+        if (in->y & 4)
+            t[l] = t[l] == members ? members : 0;
     }
-    bool all = t[__builtin_ctz(w->mask)] == members;
-    if (in->y & 4) {
-        SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), all ? members : 0);
-        if (in->y & 2)
-            sg_pred_set(w, in->r[4], all ? SG_FULL_MASK : 0);
-    } else {
-        SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
-    }
-    return in + 1;
+    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
+    if (in->y & 2)
+        sg_pred_set(w, in->r[4], same);
+    return onwards(w, in, all);
 }
 
 static bool decode_match(struct sg_dec *d, const struct sg_ptx_insn *p)
@@ -230,23 +249,35 @@ static u32 reduce(u32 what, u32 a, u32 b)
     }
 }
 
-SG_HANDLER(redux)
+static u32 reduce_lanes(const struct sg_insn *in, const u32 *v, u32 members)
 {
-    const u32 *v = sg_opnd(w, in->r[1]), *m = sg_opnd(w, in->r[6]);
-    u32 members, acc = 0;
+    u32 acc = 0;
     bool first = true;
 
-    if (!together(w, in))
-        return sg_warp_leave(w);
-    members = m[__builtin_ctz(w->mask)] & w->mask;
     for (unsigned l = 0; l < SG_WARP; l++)
         if (members >> l & 1) {
             u32 x = in->y & R_ABS ? v[l] & 0x7fffffffu : v[l];
             acc = first ? (in->y & R_FLOAT ? sg_f32_canon(x) : x) : reduce(in->y, acc, x);
             first = false;
         }
-    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), acc);
-    return in + 1;
+    return acc;
+}
+
+SG_HANDLER(redux)
+{
+    const u32 *v = sg_opnd(w, in->r[1]), *m = sg_opnd(w, in->r[6]);
+    u32 all = w->mask, t[SG_WARP] = {0}, group;
+
+    if (!together(w, in))
+        return sg_warp_leave(w);
+    for (u32 left = w->mask; left != 0; left &= ~group) {
+        u32 r = reduce_lanes(in, v, m[__builtin_ctz(left)] & w->mask);
+        group = same_members(m, left);
+        for (u32 l = 0; l < SG_WARP; l++)
+            t[l] |= group >> l & 1 ? r : 0;
+    }
+    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
+    return onwards(w, in, all);
 }
 
 static bool decode_redux(struct sg_dec *d, const struct sg_ptx_insn *p)
@@ -281,13 +312,21 @@ SG_HANDLER(activemask)
 SG_HANDLER(elect)
 {
     const u32 *m = sg_opnd(w, in->r[6]);
+    u32 all = w->mask, t[SG_WARP] = {0}, leaders = 0, group;
 
     if (!together(w, in))
         return sg_warp_leave(w);
-    unsigned leader = (unsigned)__builtin_ctz(m[__builtin_ctz(w->mask)] & w->mask);
-    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), leader);
-    sg_pred_set(w, in->r[4], 1u << leader);
-    return in + 1;
+    for (u32 left = w->mask; left != 0; left &= ~group) {
+        u32 members = m[__builtin_ctz(left)] & w->mask;
+        group = same_members(m, left);
+        u32 leader = (u32)__builtin_ctz(members != 0 ? members : group);
+        leaders |= 1u << leader;
+        for (u32 l = 0; l < SG_WARP; l++)
+            t[l] |= group >> l & 1 ? leader : 0;
+    }
+    SG_STORE_LANES(u32, sg_opnd(w, in->r[0]), t[l]);
+    sg_pred_set(w, in->r[4], leaders);
+    return onwards(w, in, all);
 }
 
 static bool decode_elect(struct sg_dec *d, const struct sg_ptx_insn *p)

@@ -6,6 +6,7 @@
 const struct sg_insn sg_stop;
 
 #define MAX_DEPTH 4096
+#define MAX_REGS (256u << 20)  /* bytes of all frames of a warp */
 #define MAX_LOCAL (512u << 10) /* bytes a thread, without a limit of the launch's own */
 
 void sg_warp_expand(struct sg_warp *w)
@@ -136,7 +137,7 @@ static void wake_waiting(struct sg_warp *w)
 {
     for (uint32_t i = 0; i < w->nsplits; i++) {
         struct sg_split *s = &w->splits[i];
-        if (s->state == SG_WAIT_SYNC && (s->members & w->alive & ~s->mask) == 0)
+        if (s->state == SG_WAIT_SYNC)
             s->state = SG_READY;
         if (s->state != SG_WAIT_WARP)
             continue;
@@ -263,29 +264,80 @@ const struct sg_insn *sg_warp_fault(struct sg_warp *w, const struct sg_insn *in,
     return sg_warp_leave(w);
 }
 
-bool sg_warp_converged(struct sg_warp *w, const struct sg_insn *in, uint32_t members)
+/* The running split waits at @in, unless others wait there already: then it joins them, and all
+ * look again. */
+static void wait_here(struct sg_warp *w, const struct sg_insn *in)
 {
     struct sg_split *me = &w->splits[w->cur];
 
+    me->pc = in;
+    me->state = SG_WAIT_SYNC;
+    for (uint32_t i = 0; i < w->nsplits; i++)
+        if (i != w->cur && w->splits[i].state == SG_WAIT_SYNC && same_place(&w->splits[i], me))
+            me->state = SG_READY;
+}
+
+bool sg_warp_converged(struct sg_warp *w, const struct sg_insn *in, uint32_t members)
+{
     if ((members & w->alive & ~w->mask) == 0)
         return true;
     /* A guarded instruction runs with fewer lanes than its split: the split waits whole. */
-    me->state = SG_WAIT_SYNC;
-    me->members = members;
-    me->pc = in;
+    wait_here(w, in);
     return false;
 }
 
-const struct sg_insn *sg_warp_bar_warp(struct sg_warp *w, const struct sg_insn *in,
-                                       uint32_t members)
+uint32_t sg_warp_ready(struct sg_warp *w, const struct sg_insn *in, const uint32_t *members)
 {
-    struct sg_split *me = &w->splits[w->cur];
+    struct sg_split *me = &w->splits[w->cur], rest = *me;
+    uint32_t ready = 0;
 
-    if ((members & w->alive & ~w->mask) == 0)
+    for (uint32_t l = 0; l < SG_WARP; l++)
+        if ((w->mask >> l & 1) && (members[l] & w->alive & ~w->mask) == 0)
+            ready |= 1u << l;
+    if (ready == w->mask)
+        return ready;
+    if (ready == 0) {
+        wait_here(w, in);
+        return 0;
+    }
+    rest.mask = w->mask & ~ready;
+    rest.pc = in;
+    rest.state = SG_WAIT_SYNC;
+    me->mask &= ~rest.mask;
+    w->mask = ready;
+    w->full = false;
+    sg_warp_expand(w);
+    sg_warp_add(w, &rest);
+    return ready;
+}
+
+const struct sg_insn *sg_warp_bar_warp(struct sg_warp *w, const struct sg_insn *in,
+                                       const uint32_t *members)
+{
+    struct sg_split s = w->splits[w->cur];
+    uint32_t left = 0;
+
+    for (uint32_t l = 0; l < SG_WARP; l++)
+        if ((w->mask >> l & 1) && (members[l] & w->alive & ~w->mask) != 0)
+            left |= 1u << l;
+    if (left == 0)
         return in + 1;
-    me->state = SG_WAIT_WARP;
-    me->members = members;
-    me->pc = in + 1;
+    /* a split for each mask that lanes wait with */
+    w->splits[w->cur].pc = in + 1;
+    w->splits[w->cur].mask &= ~left;
+    if (w->splits[w->cur].mask == 0)
+        drop_split(w, w->cur);
+    s.pc = in + 1;
+    s.state = SG_WAIT_WARP;
+    while (left != 0) {
+        s.members = members[__builtin_ctz(left)];
+        s.mask = 0;
+        for (uint32_t l = 0; l < SG_WARP; l++)
+            if ((left >> l & 1) && members[l] == s.members)
+                s.mask |= 1u << l;
+        left &= ~s.mask;
+        w->splits[w->nsplits++] = s;
+    }
     wake_waiting(w);
     return sg_warp_leave(w);
 }
@@ -395,10 +447,12 @@ const struct sg_insn *sg_warp_barrier(struct sg_warp *w, const struct sg_insn *i
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Registers of a deeper activation: the file grows; offsets stay valid. */
-static bool grow_regs(struct sg_warp *w, uint32_t need)
+static bool grow_regs(struct sg_warp *w, uint64_t need)
 {
     if (need <= w->regs_cap)
         return true;
+    if (need > MAX_REGS)
+        return false;
     uint32_t cap = w->regs_cap;
     while (cap < need)
         cap *= 2;
@@ -462,15 +516,50 @@ static void copy_vars(struct sg_warp *w, const struct sg_callee_var *to, uint32_
             }
 }
 
+/* May @callee have its frame at @fp while other lanes are in frames of their own? Lanes have
+ * columns of a register, but only the same function has the same registers at the same places. */
+static bool frame_is_free(const struct sg_warp *w, uint32_t fp, const struct sg_func *callee)
+{
+    for (uint32_t i = 0; i < w->nsplits; i++)
+        for (uint32_t m = w->splits[i].mask; m != 0; m &= m - 1) {
+            const struct sg_split *s = &w->splits[i];
+            const struct sg_func *f = s->func;
+            uint32_t at = s->fp, l = (uint32_t)__builtin_ctz(m);
+            while (at + f->frame_bytes > fp) { /* the kernel's own frame ends there or below */
+                if (at < fp + callee->frame_bytes && (at != fp || f != callee))
+                    return false;
+                const struct sg_frame_head *h = (const void *)(w->regs + at);
+                f = h->func[l];
+                at = h->fp[l];
+            }
+        }
+    return true;
+}
+
+/* Where the frame of a call begins: behind the caller's, or behind all others. */
+static uint32_t place_frame(const struct sg_warp *w, const struct sg_func *callee)
+{
+    uint32_t fp = w->fp + w->func->frame_bytes;
+
+    if (w->nsplits == 1 || frame_is_free(w, fp, callee))
+        return fp;
+    for (uint32_t i = 0; i < w->nsplits; i++) {
+        const struct sg_split *s = &w->splits[i];
+        if (s->fp + s->func->frame_bytes > fp)
+            fp = s->fp + s->func->frame_bytes;
+    }
+    return fp;
+}
+
 const struct sg_insn *sg_warp_call(struct sg_warp *w, const struct sg_insn *in,
                                    const struct sg_func *callee, uint32_t lanes)
 {
     const struct sg_call_site *site = in->ptr;
     const struct sg_func *caller = w->func;
-    uint32_t fp = w->fp + caller->frame_bytes, lp = w->lp + caller->local_bytes;
+    uint32_t fp = place_frame(w, callee), lp = w->lp + caller->local_bytes;
     struct sg_split *me = &w->splits[w->cur];
 
-    if (w->depth >= MAX_DEPTH || !grow_regs(w, fp + callee->frame_bytes) ||
+    if (w->depth >= MAX_DEPTH || !grow_regs(w, (uint64_t)fp + callee->frame_bytes) ||
         !sg_warp_grow_local(w, lp + callee->local_bytes))
         return sg_warp_fault(w, in, SG_FAULT_STACK, (unsigned)__builtin_ctz(lanes), 0,
                              "stack overflow");
@@ -502,36 +591,34 @@ const struct sg_insn *sg_warp_call(struct sg_warp *w, const struct sg_insn *in,
     return sg_warp_leave(w);
 }
 
-/* Lanes may have come from different places: one split for each. */
+/* Lanes may have come from different places: one split for each. A guarded return was divided
+ * first, so it is the whole split that returns. */
 const struct sg_insn *sg_warp_return(struct sg_warp *w, const struct sg_insn *in)
 {
     const struct sg_func *callee = w->func;
     const struct sg_frame_head *head = (const struct sg_frame_head *)(const void *)w->frame;
     struct sg_split me = w->splits[w->cur];
-    uint32_t left = w->mask, returning = w->mask;
+    uint32_t left = w->mask;
 
     if (w->depth == 0)
         return sg_warp_exit(w, w->mask, in + 1);
-    w->splits[w->cur].mask &= ~returning;
-    w->splits[w->cur].pc = in + 1;
-    if (w->splits[w->cur].mask == 0) {
-        drop_split(w, w->cur);
-        w->cur = w->nsplits;
-    }
+    drop_split(w, w->cur);
+    w->cur = w->nsplits;
     while (left != 0) {
         unsigned first = (unsigned)__builtin_ctz(left);
+        const struct sg_insn *back = head->ret[first];
         uint32_t lanes = 0;
         for (unsigned l = first; l < SG_WARP; l++)
-            if ((left >> l & 1) && head->ret[l] == head->ret[first] &&
-                head->fp[l] == head->fp[first] && head->lp[l] == head->lp[first])
+            if ((left >> l & 1) && head->ret[l] == back && head->fp[l] == head->fp[first] &&
+                head->lp[l] == head->lp[first])
                 lanes |= 1u << l;
         left &= ~lanes;
-        const struct sg_call_site *site = head->ret[first][-1].ptr;
+        const struct sg_call_site *site = (back - 1)->ptr;
         uint32_t n = site->nrets < callee->ptx->nrets ? site->nrets : callee->ptx->nrets;
         copy_vars(w, site->rets, head->lp[first], callee->rets, w->lp, n, lanes);
         struct sg_split s = me;
         s.mask = lanes;
-        s.pc = head->ret[first];
+        s.pc = back;
         s.fp = head->fp[first];
         s.lp = head->lp[first];
         s.func = head->func[first];
