@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#if CUDART_VERSION < 13000
+#define cudaGraphAddNode cudaGraphAddNode_v2 /* the form with edge data, which is CUDA 13's */
+#endif
+
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                           ".visible .global .align 4 .u32 scale = 3;\n"
                           ".visible .const .align 4 .u32 bias[2] = {10, 20};\n"
@@ -84,6 +88,30 @@ static void test_launch__runs_the_registered_kernel(void **state)
     assert_ok(cudaGetLastError());
     check_launch(3, 20, out, n);
     assert_ok(cudaFree(out));
+}
+
+/* Kernels and variables are a device's own; the host's handles are the same. */
+static void test_launch__on_each_device_with_its_own_variables(void **state)
+{
+    unsigned n = 64, five = 5, *first = new_output(n), *second;
+    void *args[] = {&first, &n};
+    dim3 one = {1, 1, 1}, block = {64, 1, 1};
+    cudaKernel_t kernel = NULL;
+
+    (void)state;
+    assert_ok(__cudaGetKernel(&kernel, &mul_add));
+    assert_ok(cudaSetDevice(1));
+    second = new_output(n);
+    assert_ok(cudaMemcpyToSymbol(&scale, &five, 4, 0, cudaMemcpyHostToDevice));
+    args[0] = &second;
+    assert_ok(__cudaLaunchKernel(kernel, one, block, args, 0, NULL));
+    check_launch(5, 20, second, n);
+    assert_ok(cudaFree(second));
+    assert_ok(cudaSetDevice(0));
+    args[0] = &first;
+    assert_ok(__cudaLaunchKernel(kernel, one, block, args, 0, NULL));
+    check_launch(3, 20, first, n);
+    assert_ok(cudaFree(first));
 }
 
 static void test_launch__by_kernel_handle_as_cuda_13_does(void **state)
@@ -317,6 +345,43 @@ static void test_graph__holds_kernel_copy_set_and_host_nodes(void **state)
     assert_ok(cudaFree(out));
 }
 
+static void test_graph__takes_nodes_of_any_kind_in_the_generic_form(void **state)
+{
+    unsigned n = 32, *out = new_output(n), host[32] = {0};
+    void *args[] = {&out, &n};
+    struct cudaGraphNodeParams p = {.type = cudaGraphNodeTypeKernel};
+    cudaGraphNode_t k = NULL, c = NULL;
+    cudaGraph_t g = NULL;
+    cudaGraphExec_t e = NULL;
+    enum cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+
+    (void)state;
+    assert_ok(cudaGraphCreate(&g, 0));
+    p.kernel.func = &mul_add;
+    p.kernel.gridDim = (dim3){1, 1, 1};
+    p.kernel.blockDim = (dim3){32, 1, 1};
+    p.kernel.kernelParams = args;
+    assert_ok(cudaGraphAddNode(&k, g, NULL, NULL, 0, &p));
+    p = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeMemcpy};
+    p.memcpy.copyParams.srcPtr = (struct cudaPitchedPtr){out, 128, 128, 1};
+    p.memcpy.copyParams.dstPtr = (struct cudaPitchedPtr){host, 128, 128, 1};
+    p.memcpy.copyParams.extent = (struct cudaExtent){128, 1, 1};
+    p.memcpy.copyParams.kind = cudaMemcpyDeviceToHost;
+    assert_ok(cudaGraphAddNode(&c, g, &k, NULL, 1, &p));
+    assert_ok(cudaGraphNodeGetType(c, &type));
+    assert_int_equal(type, cudaGraphNodeTypeMemcpy);
+    assert_ok(cudaGraphInstantiate(&e, g, 0));
+    assert_ok(cudaGraphLaunch(e, NULL));
+    assert_ok(cudaDeviceSynchronize());
+    assert_int_equal(host[31], 31 * 3 + 20);
+    p.type = cudaGraphNodeTypeExtSemaphoreWait;
+    assert_fails(cudaGraphAddNode(&c, g, NULL, NULL, 0, &p), cudaErrorNotSupported);
+    assert_fails(cudaGraphAddNode(&c, g, NULL, NULL, 0, NULL), cudaErrorInvalidValue);
+    assert_ok(cudaGraphExecDestroy(e));
+    assert_ok(cudaGraphDestroy(g));
+    assert_ok(cudaFree(out));
+}
+
 static void test_capture__makes_the_same_graph(void **state)
 {
     unsigned n = 100, *out = new_output(n), host[100] = {0};
@@ -372,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launch__runs_the_registered_kernel),
+        cmocka_unit_test(test_launch__on_each_device_with_its_own_variables),
         cmocka_unit_test(test_launch__by_kernel_handle_as_cuda_13_does),
         cmocka_unit_test(test_launch__with_a_config_and_attributes),
         cmocka_unit_test(test_launch__errors_are_the_documented_ones),
@@ -381,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_managed__variable_is_the_hosts_too),
         cmocka_unit_test(test_registration__of_many_is_lazy_and_found),
         cmocka_unit_test(test_graph__holds_kernel_copy_set_and_host_nodes),
+        cmocka_unit_test(test_graph__takes_nodes_of_any_kind_in_the_generic_form),
         cmocka_unit_test(test_capture__makes_the_same_graph),
         cmocka_unit_test(test_sticky__errors_stay_until_the_device_is_reset),
     };
