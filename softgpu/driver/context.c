@@ -157,6 +157,7 @@ CUresult sg_fault_set(struct CUctx_st *ctx, const struct sg_fault *fault)
         [SG_FAULT_DEADLOCK] = CUDA_ERROR_LAUNCH_TIMEOUT,
         [SG_FAULT_INSTRUCTION] = CUDA_ERROR_ILLEGAL_INSTRUCTION,
         [SG_FAULT_MEMORY] = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+        [SG_FAULT_TIMEOUT] = CUDA_ERROR_LAUNCH_TIMEOUT,
     };
     CUresult r = CUDA_ERROR_UNKNOWN;
     int none = 0;

@@ -13,8 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#define QUEUE_FULL 4096             /* pending items; beyond, submitting executes */
-#define POLL_NS 100000              /* between two looks at the memory that somebody waits for */
+#define QUEUE_FULL 4096 /* pending items; beyond, submitting executes */
+#define POLL_NS 100000  /* between two looks at the memory that somebody waits for */
+/* A query waits so long for what it sets going: not for a kernel that waits for the host. */
+#define QUERY_NS UINT64_C(50000000)
 #define GRACE_NS UINT64_C(20000000) /* how long others hold still for a host function */
 
 uint64_t sg_now_ns(void)
@@ -438,8 +440,13 @@ void sg_engine_progress(struct sg_engine *e, uint64_t id, uint64_t *queries, str
     bool moved = steps == 0; /* the next one draws anew */
 
     e->last_call_ns = sg_now_ns();
-    while (steps-- && until->state != SG_ITEM_DONE && sg_engine_step(e))
-        moved = true;
+    if (steps && sg_engine_ask(e, steps)) {
+        uint64_t deadline = sg_now_ns() + QUERY_NS;
+        while (e->asked && until->state != SG_ITEM_DONE && sg_now_ns() < deadline)
+            wait_changed(e, deadline);
+        e->asked = 0;
+        moved = e->asked_ran;
+    }
     *queries += moved;
 }
 

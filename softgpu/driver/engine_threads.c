@@ -45,14 +45,24 @@ static void *idle_main(void *unused)
     for (;;) {
         uint64_t now = sg_now_ns();
 
-        if (!e->npending)
+        if (e->asked) {
+            unsigned left = e->asked - 1;
+            bool ran;
+
+            e->asked_ran = true; /* before it: the one who asks may not wait for the end */
+            ran = sg_engine_step(e);
+            e->asked_ran &= ran;
+            e->asked = ran && e->asked ? left : 0;
+            pthread_cond_broadcast(&e->changed);
+        } else if (!e->npending) {
             pthread_cond_wait(&e->idle, &e->lock);
-        else if (now < e->last_call_ns + SILENCE_NS)
+        } else if (now < e->last_call_ns + SILENCE_NS) {
             sleep_until(e, &e->idle, e->last_call_ns + SILENCE_NS);
-        else if (e->waiters)
+        } else if (e->waiters) {
             sleep_until(e, &e->idle, now + SILENCE_NS);
-        else if (!sg_engine_step(e))
+        } else if (!sg_engine_step(e)) {
             sleep_until(e, &e->changed, now + RETRY_NS);
+        }
     }
     return NULL;
 }
@@ -63,6 +73,18 @@ void sg_engine_need_idle_thread(struct sg_engine *e)
         e->has_idle_thread = start(idle_main);
     else if (e->npending == 1)
         pthread_cond_signal(&e->idle);
+}
+
+bool sg_engine_ask(struct sg_engine *e, unsigned steps)
+{
+    if (!e->has_idle_thread)
+        e->has_idle_thread = start(idle_main);
+    if (!e->has_idle_thread)
+        return false;
+    e->asked = steps;
+    pthread_cond_signal(&e->idle);
+    pthread_cond_signal(&e->changed); /* it may sleep there between two tries */
+    return true;
 }
 
 static void call_host(struct sg_engine *e, struct sg_item *i)
@@ -157,6 +179,7 @@ static void fork_child(void)
     e->npending = e->nheap = e->npolled = e->waiters = e->hosts = 0;
     e->busy = e->has_idle_thread = e->has_host_thread = false;
     e->job_head = e->job_tail = NULL;
+    e->asked = 0;
 }
 
 void sg_engine_fork_init(void)

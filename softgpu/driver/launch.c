@@ -160,7 +160,9 @@ static CUresult check_cluster(struct sg_kernel_work *k, const struct sg_arch *ar
         most = f->nonportable_cluster ? arch->max_cluster_nonportable : arch->max_cluster;
 
     for (unsigned d = 0; d < 3; d++)
-        k->cluster[d] = f->cluster[d] > 0 ? (uint32_t)f->cluster[d] : 1;
+        k->cluster[d] = f->cluster[d] > 0 ? (uint32_t)f->cluster[d]
+                        : required[0]     ? (required[d] ? required[d] : 1)
+                                          : 1;
     if (a) {
         const uint32_t given[3] = {a->value.clusterDim.x, a->value.clusterDim.y,
                                    a->value.clusterDim.z};
@@ -179,7 +181,11 @@ static CUresult check_cluster(struct sg_kernel_work *k, const struct sg_arch *ar
     for (unsigned d = 0; d < 3; d++)
         if (k->cluster[d] > most || k->grid[d] % k->cluster[d] != 0)
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    return blocks > most ? CUDA_ERROR_INVALID_CLUSTER_SIZE : CUDA_SUCCESS;
+    if (blocks > most)
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    /* the engine's clusters have one block: anything else would give wrong results */
+    sg_log(1, "kernel '%s': clusters of %u blocks are not supported", f->info->name, blocks);
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult check_resources(const struct sg_kernel_work *k, struct CUctx_st *ctx)

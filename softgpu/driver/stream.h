@@ -166,6 +166,8 @@ struct sg_engine {
     uint64_t last_call_ns; /* the background thread acts on silence */
     uint64_t seq, next_stream, next_event, next_capture, next_graph, next_node;
     bool has_idle_thread, has_host_thread;
+    unsigned asked; /* items that the idle thread is to run now, for a query */
+    bool asked_ran; /* it has begun one of them */
     struct sg_job *job_head, *job_tail;
     struct CUevent_st *events;
     struct sg_capture *captures; /* not ended */
@@ -222,6 +224,8 @@ void sg_item_finish(struct sg_engine *e, struct sg_item *i, CUresult result);
 /** sg_engine_push_job - call a function on the thread for host functions */
 bool sg_engine_push_job(struct sg_engine *e, struct sg_item *item, CUhostFn fn, void *arg);
 void sg_engine_need_idle_thread(struct sg_engine *e);
+/* sg_engine_ask - let the idle thread run up to @steps items now; false: there is no such thread */
+bool sg_engine_ask(struct sg_engine *e, unsigned steps);
 void sg_engine_fork_init(void);
 
 /** sg_memop_check - are these operations legal in that context? Without the lock. */
