@@ -361,11 +361,13 @@ int32_t sg_dec_dst(struct sg_dec *d, const struct sg_ptx_opnd *o, enum sg_ptx_mo
     }
     if (sg_dec_reg_size(d, o) == 8 && size <= 4) {
         int32_t t = sg_dec_temp(d);
-        if (d->nafter < TB_ARRAY_LEN(d->after)) {
-            d->after[d->nafter].temp = t;
-            d->after[d->nafter].signext = type == SG_M_S8 || type == SG_M_S16 || type == SG_M_S32;
-            d->after[d->nafter++].reg = reg_offset(d, o);
+        if (d->nafter == TB_ARRAY_LEN(d->after)) {
+            sg_dec_refuse(d, "too many operands that need a conversion");
+            return t;
         }
+        d->after[d->nafter].temp = t;
+        d->after[d->nafter].signext = type == SG_M_S8 || type == SG_M_S16 || type == SG_M_S32;
+        d->after[d->nafter++].reg = reg_offset(d, o);
         return t;
     }
     return reg_offset(d, o);

@@ -94,6 +94,7 @@ enum sg_fault_kind {
     SG_FAULT_DEADLOCK,    /* 702: no thread can go on: barriers never complete */
     SG_FAULT_INSTRUCTION, /* 715 */
     SG_FAULT_MEMORY,      /* the host has no memory for the launch: 701 */
+    SG_FAULT_TIMEOUT,     /* 702: more instructions than sg_launch.max_warp_insns */
 };
 
 struct sg_fault {
@@ -118,6 +119,8 @@ struct sg_launch {
     uint64_t grid_id;
     uint64_t malloc_heap; /* bytes that kernels' malloc may use */
     uint32_t stack_limit; /* bytes of local memory a thread for calls, 0: default */
+    /* Warp instructions that one worker may execute, rounded up to a slice; 0: any number. */
+    uint64_t max_warp_insns;
     /* Text of printf, whole lines of one call at a time; called from any worker, one at a time. */
     void (*print)(void *arg, const char *text, size_t n);
     void *print_arg;

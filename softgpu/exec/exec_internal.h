@@ -169,8 +169,8 @@ struct sg_warp {
 
     uint8_t *regs;
     uint32_t regs_cap;
-    uint8_t *local; /* lane-major: lane * local_cap */
-    uint32_t local_cap;
+    uint8_t *local;                 /* lane-major: lane * local_cap */
+    uint32_t local_cap, local_used; /* bytes a lane: allocated; of activations so far */
     uint32_t tid[3][SG_WARP] __attribute__((aligned(64)));
     uint32_t born;                     /* lanes that exist */
     uint32_t bar_arrived[SG_BARRIERS]; /* lanes at each barrier of the block */
@@ -301,7 +301,7 @@ const struct sg_insn *sg_warp_bar_warp(struct sg_warp *w, const struct sg_insn *
 const struct sg_insn *sg_warp_call(struct sg_warp *w, const struct sg_insn *in,
                                    const struct sg_func *callee, uint32_t lanes);
 const struct sg_insn *sg_warp_return(struct sg_warp *w, const struct sg_insn *in);
-bool sg_warp_grow_local(struct sg_warp *w, uint32_t need);
+bool sg_warp_grow_local(struct sg_warp *w, uint64_t need);
 void sg_warp_start(struct sg_warp *w, const struct sg_func *f);
 /* a warp of the block has ended: barriers of all threads need one less */
 void sg_block_warp_ended(struct sg_block *b);
@@ -363,7 +363,7 @@ static inline void *sg_lane_shared(struct sg_warp *w, uint64_t off, uint32_t n)
 static inline void *sg_lane_local(struct sg_warp *w, unsigned lane, uint64_t off, uint32_t n)
 {
     off &= 0xffffffffu;
-    return off + n <= w->local_cap ? w->local + (size_t)lane * w->local_cap + off : NULL;
+    return off + n <= w->local_used ? w->local + (size_t)lane * w->local_cap + off : NULL;
 }
 
 static inline void *sg_lane_global(struct sg_warp *w, uint64_t addr, uint32_t n, bool write)

@@ -288,7 +288,7 @@ SG_HANDLER(bulk_copy)
             return sg_bad_address(w, in, l, dst, 16, true);
         if (!bulk_range(w, !in_, src, size[l], false, &from))
             return sg_bad_address(w, in, l, src, 16, false);
-        if (in_ && (b = sg_lane_shared(w, bar, 8)) == NULL)
+        if (in_ && (bar % 8 || (b = sg_lane_shared(w, bar, 8)) == NULL))
             return sg_bad_address(w, in, l, bar, 8, true);
         memmove(to, from, size[l]);
         if (b != NULL)

@@ -335,6 +335,8 @@ static bool decode_access(struct sg_dec *d, const struct sg_ptx_insn *p, bool lo
     if (size == 0 || size > 8 || n > 4)
         return sg_dec_refuse(d, "%u elements of %u bytes", n, size);
     const struct sg_ptx_opnd *v = &p->opnds[load ? 0 : 1];
+    if (n == 1 && v->kind == SG_OPND_VEC && v->n == 1)
+        v = v->sub; /* Triton writes `{ %r1 }` for one register */
     if (n > 1 && (v->kind != SG_OPND_VEC || v->n != n))
         return sg_dec_refuse(d, "a vector of %u registers is expected", n);
     if (!SG_ISA(sg_dec_address)(d, &p->opnds[load ? 1 : 0], SG_ISA(sg_space_of)(p), &a))
@@ -357,7 +359,8 @@ static bool decode_access(struct sg_dec *d, const struct sg_ptx_insn *p, bool lo
     sg_handler fn = same_size ? whole_handler(load, a.space, log, nlog) : load ? ld_any : st_any;
     if (a.param)
         fn = ld_param;
-    if (a.param && (!load || a.imm + ((u64)n << log) > d->ptx->param_bytes))
+    u64 bytes = (u64)n << log;
+    if (a.param && (!load || bytes > d->ptx->param_bytes || a.imm > d->ptx->param_bytes - bytes))
         return sg_dec_refuse(d, "an access outside the parameters");
     struct sg_insn *in = sg_dec_emit(d, fn);
     memcpy(in->r, r, sizeof(r));

@@ -255,12 +255,14 @@ static bool operands(struct sg_dec *d, const struct sg_ptx_opnd *o, struct fragm
     return true;
 }
 
-static bool enough(struct sg_dec *d, const struct fragment *f)
+/* Fragments of wmma may hold elements twice, those of mma do not. */
+static bool enough(struct sg_dec *d, const struct fragment *f, bool exactly)
 {
     u32 bits = f->rows * f->cols * f->bits / SG_WARP, have = f->nregs * (f->bits == 64 ? 64 : 32);
 
-    return have >= bits || sg_dec_refuse(d, "%u registers for %ux%u elements of %u bits", f->nregs,
-                                         f->rows, f->cols, f->bits);
+    return (exactly ? have == bits : have >= bits) ||
+           sg_dec_refuse(d, "%u registers for %ux%u elements of %u bits", f->nregs, f->rows,
+                         f->cols, f->bits);
 }
 
 static uint8_t num_type(enum sg_ptx_mod t)
@@ -329,7 +331,7 @@ static bool lay_out(struct sg_dec *d, struct product *m, bool wmma)
     struct fragment *f[4] = {&m->a, &m->b, &m->c, &m->d};
 
     for (unsigned i = 0; i < 4; i++)
-        if (!enough(d, f[i]))
+        if (!enough(d, f[i], !wmma))
             return false;
     for (unsigned i = 0; i < 4; i++)
         if (wmma)
@@ -466,10 +468,13 @@ static bool decode_tile(struct sg_dec *d, const struct sg_ptx_insn *p, bool load
         return false;
     int32_t stride = p->nopnds > 2 ? sg_dec_src(d, &p->opnds[2], SG_M_U32)
                                    : sg_dec_const(d, t->col ? rows : cols, 4);
-    if (!operands(d, &p->opnds[load ? 0 : 1], &t->f, rows, cols, type, load) || !enough(d, &t->f))
+    if (!operands(d, &p->opnds[load ? 0 : 1], &t->f, rows, cols, type, load) ||
+        !enough(d, &t->f, false))
         return false;
-    if ((int64_t)a.imm != (int32_t)a.imm && a.base == 0)
+    if ((int64_t)a.imm != (int32_t)a.imm)
         return sg_dec_refuse(d, "an absolute address");
+    if (!load && (is_a || is_b))
+        return false;
     struct sg_insn *in = sg_dec_emit(d, load ? load_tile : store_tile);
     sg_address_store(in, &a);
     in->r[6] = (int32_t)a.imm; /* the pointer takes the place of the offset */

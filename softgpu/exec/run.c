@@ -186,6 +186,16 @@ static void collect(struct sg_run *run, struct sg_warp *w)
     w->insns = w->lane_insns = 0;
 }
 
+/* The launch ends where a thread of @w stands, which has done nothing wrong. */
+static void give_up(struct sg_warp *w, enum sg_fault_kind kind, const char *why)
+{
+    const struct sg_split *s = &w->splits[0];
+
+    w->func = s->func;
+    w->cur = 0;
+    sg_warp_fault(w, s->pc, kind, (unsigned)__builtin_ctz(s->mask), 0, why);
+}
+
 /* No warp of the block can go on, and none has done wrong: its barriers never open. */
 static void deadlock(struct sg_block *b)
 {
@@ -193,13 +203,10 @@ static void deadlock(struct sg_block *b)
         struct sg_warp *w = &b->warps[i];
         if (w->alive == 0 || w->nsplits == 0)
             continue;
-        const struct sg_split *s = &w->splits[0];
-        w->func = s->func;
-        w->cur = 0;
-        sg_warp_fault(w, s->pc, SG_FAULT_DEADLOCK, (unsigned)__builtin_ctz(s->mask), 0,
-                      s->state == SG_WAIT_BAR
-                          ? "deadlock: a barrier waits for threads that never come"
-                          : "deadlock: a warp-wide instruction names lanes that never come");
+        give_up(w, SG_FAULT_DEADLOCK,
+                w->splits[0].state == SG_WAIT_BAR
+                    ? "deadlock: a barrier waits for threads that never come"
+                    : "deadlock: a warp-wide instruction names lanes that never come");
         return;
     }
 }
@@ -216,6 +223,10 @@ static bool block_slice(struct sg_block *b, uint32_t budget)
             if (b->runnable[k]->insns < w->insns ||
                 (b->runnable[k]->insns == w->insns && b->runnable[k]->index < w->index))
                 w = b->runnable[k];
+    if (b->run->launch->max_warp_insns != 0 && b->run->clock >= b->run->launch->max_warp_insns) {
+        give_up(w, SG_FAULT_TIMEOUT, "more instructions than the launch may execute");
+        return false;
+    }
     state = sg_warp_run(w, budget);
     if (state == SG_WARP_FAULT)
         return false;

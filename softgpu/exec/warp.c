@@ -467,25 +467,28 @@ static bool grow_regs(struct sg_warp *w, uint64_t need)
     return true;
 }
 
-bool sg_warp_grow_local(struct sg_warp *w, uint32_t need)
+/* Memory behind local_used is zero: it has never been used. */
+bool sg_warp_grow_local(struct sg_warp *w, uint64_t need)
 {
     uint32_t limit = w->block->run->launch->stack_limit;
-    uint32_t cap = w->local_cap ? w->local_cap : 64;
+    uint64_t cap = w->local_cap ? w->local_cap : 64;
 
-    if (need <= w->local_cap)
-        return true;
-    if (need > (limit > MAX_LOCAL ? limit : MAX_LOCAL))
+    if (need > (limit > MAX_LOCAL ? limit : MAX_LOCAL) || need > UINT32_MAX / 2)
         return false;
     while (cap < need)
         cap *= 2;
-    uint8_t *p = calloc(SG_WARP, cap);
-    if (p == NULL)
-        return false;
-    for (int l = 0; l < SG_WARP && w->local != NULL; l++)
-        memcpy(p + (size_t)l * cap, w->local + (size_t)l * w->local_cap, w->local_cap);
-    free(w->local);
-    w->local = p;
-    w->local_cap = cap;
+    if (cap != w->local_cap && need != 0) {
+        uint8_t *p = calloc(SG_WARP, cap);
+        if (p == NULL)
+            return false;
+        for (int l = 0; l < SG_WARP && w->local != NULL; l++)
+            memcpy(p + (size_t)l * cap, w->local + (size_t)l * w->local_cap, w->local_cap);
+        free(w->local);
+        w->local = p;
+        w->local_cap = (uint32_t)cap;
+    }
+    if (need > w->local_used)
+        w->local_used = (uint32_t)need;
     return true;
 }
 
@@ -560,7 +563,7 @@ const struct sg_insn *sg_warp_call(struct sg_warp *w, const struct sg_insn *in,
     struct sg_split *me = &w->splits[w->cur];
 
     if (w->depth >= MAX_DEPTH || !grow_regs(w, (uint64_t)fp + callee->frame_bytes) ||
-        !sg_warp_grow_local(w, lp + callee->local_bytes))
+        !sg_warp_grow_local(w, (uint64_t)lp + callee->local_bytes))
         return sg_warp_fault(w, in, SG_FAULT_STACK, (unsigned)__builtin_ctz(lanes), 0,
                              "stack overflow");
     struct sg_frame_head *head = (struct sg_frame_head *)(void *)(w->regs + fp);
@@ -639,6 +642,9 @@ void sg_warp_start(struct sg_warp *w, const struct sg_func *f)
     w->starved = false;
     w->clock_is_read = false;
     w->cc = 0;
+    for (uint32_t l = 0; l < SG_WARP && w->local_used != 0; l++)
+        memset(w->local + (size_t)l * w->local_cap, 0, w->local_used);
+    w->local_used = f->local_bytes;
     memset(w->bar_arrived, 0, sizeof(w->bar_arrived));
     zero_live_in(w, f, 0, SG_FULL_MASK);
 }
