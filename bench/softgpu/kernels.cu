@@ -34,7 +34,9 @@ extern "C" __global__ void sgemm(const float *__restrict__ a, const float *__res
             c[(row + 4 * ty + p) * n + col + 4 * tx + q] = sum[p][q];
 }
 
-extern "C" __global__ void empty() {}
+extern "C" __global__ void empty()
+{
+}
 
 extern "C" __global__ void axpy(const float *x, float *y, float a, int n)
 {

@@ -12,8 +12,8 @@ struct sg_arch {
     uint32_t arch; /* 80 */
     uint32_t threads_per_sm, blocks_per_sm;
     uint32_t shared_per_sm, shared_optin, shared_reserved; /* bytes; reserved: a block */
-    uint32_t double_ratio; /* single to double precision performance */
-    uint32_t partition_least, partition_unit; /* SMs of a green context's partition */
+    uint32_t double_ratio;                         /* single to double precision performance */
+    uint32_t partition_least, partition_unit;      /* SMs of a green context's partition */
     uint32_t max_cluster, max_cluster_nonportable; /* blocks, 1: no clusters */
 };
 

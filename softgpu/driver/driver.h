@@ -70,7 +70,7 @@ struct sg_device {
     uint32_t sms_reported, sms; /* what attributes say; what is simulated */
     uint64_t memory;            /* bytes */
     uint64_t used;              /* bytes allocated; under the lock in sg_driver.memory */
-    _Atomic uint64_t launches; /* kernels started so far: seeds are drawn from it */
+    _Atomic uint64_t launches;  /* kernels started so far: seeds are drawn from it */
     uint8_t bit;                /* 1 << ordinal, in struct sg_mem */
     struct CUctx_st *primary;   /* made once, kept for ever; active while primary_refs > 0 */
     unsigned primary_refs;
@@ -95,7 +95,7 @@ struct CUctx_st {
     CUsharedconfig shared_config;
     struct CUgreenCtx_st *green; /* made from a green context: its SMs */
     unsigned api_version;
-    atomic_uint attached; /* cuCtxAttach: uses beyond the first */
+    atomic_uint attached;  /* cuCtxAttach: uses beyond the first */
     struct sg_item *fence; /* cuCtxWaitEvent: all later work follows it; engine's lock */
 };
 
