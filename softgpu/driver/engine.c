@@ -8,9 +8,7 @@
  */
 #include "softgpu/driver/stream.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define QUEUE_FULL 4096 /* pending items; beyond, submitting executes */
@@ -483,70 +481,4 @@ CUresult sg_engine_drain_ctx(struct CUctx_st *ctx)
     take_error(ctx->legacy, &result);
     sg_engine_unlock();
     return sticky_of(ctx) != CUDA_SUCCESS ? sticky_of(ctx) : result;
-}
-
-/* ---- submitting -------------------------------------------------------------------------------
- */
-
-/* Kernels and sets belong to the stream's context; copies may run in any stream. */
-static CUresult check_ctx(const struct CUstream_st *s, struct sg_work *w)
-{
-    if (!w->ctx)
-        w->ctx = s->ctx;
-    return w->kind == SG_WORK_KERNEL && w->ctx != s->ctx ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-}
-
-/* With @wait, the item is waited for and its error returned. */
-static CUresult submit(CUstream given, struct sg_work *w, bool wait)
-{
-    struct CUstream_st *s = NULL;
-    struct sg_wref *ref = NULL;
-    struct sg_item *item = NULL;
-    struct CUctx_st *ctx = NULL;
-    CUresult r = sg_stream_of(given, &s);
-
-    if (r == CUDA_SUCCESS)
-        r = check_ctx(s, w);
-    if (r == CUDA_SUCCESS && wait)
-        r = sg_capture_forbids();
-    if (r != CUDA_SUCCESS) {
-        sg_work_release(w);
-        return r;
-    }
-    ctx = w->ctx;
-    wait = wait || (w->kind == SG_WORK_KERNEL && sg_driver.opt.launch_blocking);
-    ref = sg_wref_new(w);
-    if (!ref)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_engine_lock();
-    if (s->capture) {
-        r = wait && ref->w.kind != SG_WORK_KERNEL ? sg_capture_refuse(s)
-                                                  : sg_capture_add(s, sg_wref_get(ref), NULL);
-    } else {
-        r = sg_capture_implicit(s, true);
-        if (r == CUDA_SUCCESS)
-            r = sg_stream_push(s, ctx, ref, NULL, wait ? &item : NULL);
-    }
-    if (item) {
-        sg_engine_wait(item);
-        r = item->result;
-        if (s->async_error == r)
-            s->async_error = CUDA_SUCCESS;
-        sg_item_put(item);
-    }
-    sg_engine_unlock();
-    sg_wref_put(ref);
-    if (ctx && sticky_of(ctx) != CUDA_SUCCESS && item)
-        r = sticky_of(ctx);
-    return r;
-}
-
-CUresult sg_submit(CUstream stream, struct sg_work *w)
-{
-    return submit(stream, w, false);
-}
-
-CUresult sg_submit_sync(CUstream stream, struct sg_work *w)
-{
-    return submit(stream, w, true);
 }

@@ -39,15 +39,15 @@ CUresult sg_node_check_type(CUgraphNode node, CUgraphNodeType type)
 static bool room(void *array, size_t n, size_t *cap, size_t size)
 {
     size_t more = *cap ? *cap * 2 : 4;
-    void *p;
+    void *old, *grown;
 
     if (n < *cap)
         return true;
-    memcpy(&p, array, sizeof(p));
-    p = realloc(p, more * size);
-    if (!p)
+    memcpy(&old, array, sizeof(old));
+    grown = realloc(old, more * size);
+    if (!grown)
         return false;
-    memcpy(array, &p, sizeof(p));
+    memcpy(array, &grown, sizeof(grown));
     *cap = more;
     return true;
 }
