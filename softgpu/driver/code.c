@@ -2,6 +2,8 @@
 
 #include <ctype.h>
 #include <elf.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,5 +198,28 @@ CUresult sg_code_parse(const struct sg_code *code, const char *name, uint32_t ar
     }
     while (r != CUDA_SUCCESS && i > 0)
         sg_ptx_free(mods[--i]);
+    return r;
+}
+
+CUresult sg_file_read(const char *path, char **data, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    CUresult r = CUDA_ERROR_FILE_NOT_FOUND;
+    char *p = NULL;
+    long n;
+
+    if (!f)
+        return errno == ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_FILE_NOT_FOUND;
+    if (fseek(f, 0, SEEK_END) == 0 && (n = ftell(f)) >= 0 && fseek(f, 0, SEEK_SET) == 0) {
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+        p = malloc((size_t)n + 1);
+        if (p) {
+            *size = fread(p, 1, (size_t)n, f);
+            p[*size] = 0;
+            *data = p;
+            r = CUDA_SUCCESS;
+        }
+    }
+    fclose(f);
     return r;
 }

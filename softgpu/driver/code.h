@@ -45,6 +45,10 @@ CUresult sg_code_parse(const struct sg_code *code, const char *name, uint32_t ar
 /** sg_code_result - the CUresult of a parser's or the engine's status */
 CUresult sg_code_result(enum tb_status status);
 
+/** sg_file_read - a file as memory with a NUL behind it, freed with free();
+ * CUDA_ERROR_FILE_NOT_FOUND */
+CUresult sg_file_read(const char *path, char **data, size_t *size);
+
 /* fatbin.c */
 #define SG_FATBIN_WRAPPER UINT32_C(0x466243b1) /* fatbinary_section.h */
 #define SG_FATBIN_MAGIC UINT32_C(0xba55ed50)

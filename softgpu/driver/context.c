@@ -349,14 +349,11 @@ CUresult sg_cuCtxSetCurrent(CUcontext ctx)
 CUresult sg_cuCtxGetCurrent(CUcontext *out)
 {
     struct sg_tls *tls = sg_tls();
-    CUresult r = sg_ready();
+    CUresult r = sg_needs(out, sg_ready());
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = tls->depth ? tls->stack[tls->depth - 1] : NULL;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *out = tls->depth ? tls->stack[tls->depth - 1] : NULL;
+    return r;
 }
 
 /* ---- getters and settings ---- */

@@ -36,6 +36,13 @@ bool sg_parse_size(const char *text, uint64_t *bytes);
 int sg_visible_devices(int n, int physical[SG_MAX_DEVICES]);
 void sg_device_uuid(int physical, CUuuid *uuid);
 
+/** sg_needs - @r, or CUDA_ERROR_INVALID_VALUE if it is success and there is no place for the result
+ */
+static inline CUresult sg_needs(const void *out, CUresult r)
+{
+    return r == CUDA_SUCCESS && !out ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
 /** sg_ready - CUDA_SUCCESS once cuInit has succeeded in this process, not in a forked child */
 CUresult sg_ready(void);
 /** sg_device_at - the device of ordinal @dev: CUDA_ERROR_NOT_INITIALIZED, _INVALID_DEVICE */

@@ -19,26 +19,20 @@ CUresult sg_device_at(CUdevice device, struct sg_device **out)
 CUresult sg_cuDeviceGet(CUdevice *out, int ordinal)
 {
     struct sg_device *dev;
-    CUresult r = sg_device_at(ordinal, &dev);
+    CUresult r = sg_needs(out, sg_device_at(ordinal, &dev));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = dev->ordinal;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *out = dev->ordinal;
+    return r;
 }
 
 CUresult sg_cuDeviceGetCount(int *count)
 {
-    CUresult r = sg_ready();
+    CUresult r = sg_needs(count, sg_ready());
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = sg_driver.ndevices;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *count = sg_driver.ndevices;
+    return r;
 }
 
 CUresult sg_cuDeviceGetName(char *name, int len, CUdevice device)
@@ -57,14 +51,11 @@ CUresult sg_cuDeviceGetName(char *name, int len, CUdevice device)
 CUresult sg_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     struct sg_device *dev;
-    CUresult r = sg_device_at(device, &dev);
+    CUresult r = sg_needs(uuid, sg_device_at(device, &dev));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!uuid)
-        return CUDA_ERROR_INVALID_VALUE;
-    *uuid = dev->uuid;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *uuid = dev->uuid;
+    return r;
 }
 
 CUresult sg_cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
@@ -85,14 +76,11 @@ CUresult sg_cuDeviceGetLuid(char *luid, unsigned int *node_mask, CUdevice device
 CUresult sg_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     struct sg_device *dev;
-    CUresult r = sg_device_at(device, &dev);
+    CUresult r = sg_needs(bytes, sg_device_at(device, &dev));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!bytes)
-        return CUDA_ERROR_INVALID_VALUE;
-    *bytes = dev->memory;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *bytes = dev->memory;
+    return r;
 }
 
 CUresult sg_cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format,

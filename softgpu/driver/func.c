@@ -241,14 +241,11 @@ CUresult sg_cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 CUresult sg_cuFuncGetModule(CUmodule *module, CUfunction handle)
 {
     struct CUfunc_st *f;
-    CUresult r = function_any(handle, &f);
+    CUresult r = sg_needs(module, function_any(handle, &f));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!module)
-        return CUDA_ERROR_INVALID_VALUE;
-    *module = f->module;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *module = f->module;
+    return r;
 }
 
 CUresult sg_cuFuncGetName(const char **name, CUfunction handle)
@@ -287,14 +284,11 @@ CUresult sg_cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, 
 CUresult sg_cuFuncGetParamCount(CUfunction handle, size_t *count)
 {
     struct CUfunc_st *f;
-    CUresult r = function_any(handle, &f);
+    CUresult r = sg_needs(count, function_any(handle, &f));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = f->info->nparams;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *count = f->info->nparams;
+    return r;
 }
 #endif
 
@@ -309,12 +303,9 @@ CUresult sg_cuFuncLoad(CUfunction handle)
 CUresult sg_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 {
     struct CUfunc_st *f;
-    CUresult r = function_any(handle, &f);
+    CUresult r = sg_needs(state, function_any(handle, &f));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!state)
-        return CUDA_ERROR_INVALID_VALUE;
-    *state = CU_FUNCTION_LOADING_STATE_LOADED;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    return r;
 }

@@ -265,14 +265,11 @@ CUresult sg_cuGreenCtxDestroy(CUgreenCtx g)
 CUresult sg_cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx g)
 {
     struct CUctx_st *ctx;
-    CUresult r = green_of(g, &ctx);
+    CUresult r = sg_needs(out, green_of(g, &ctx));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = ctx;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *out = ctx;
+    return r;
 }
 
 CUresult sg_cuGreenCtxGetDevResource(CUgreenCtx g, CUdevResource *resource, CUdevResourceType type)
@@ -303,14 +300,11 @@ CUresult sg_cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx g, unsigned int fla
 CUresult sg_cuGreenCtxGetId(CUgreenCtx g, unsigned long long *id)
 {
     struct CUctx_st *ctx;
-    CUresult r = green_of(g, &ctx);
+    CUresult r = sg_needs(id, green_of(g, &ctx));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!id)
-        return CUDA_ERROR_INVALID_VALUE;
-    *id = ctx->id;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *id = ctx->id;
+    return r;
 }
 #endif
 

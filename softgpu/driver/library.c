@@ -389,14 +389,11 @@ CUresult sg_cuLibraryGetKernel(CUkernel *out, CUlibrary lib, const char *name)
 
 CUresult sg_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
 {
-    CUresult r = library_of(lib);
+    CUresult r = sg_needs(count, library_of(lib));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = (unsigned)lib->nkernels;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *count = (unsigned)lib->nkernels;
+    return r;
 }
 
 CUresult sg_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n, CUlibrary lib)
@@ -426,14 +423,11 @@ static CUresult current_instance(CUlibrary lib, struct CUmod_st **out)
 CUresult sg_cuLibraryGetModule(CUmodule *out, CUlibrary lib)
 {
     struct CUmod_st *m;
-    CUresult r = current_instance(lib, &m);
+    CUresult r = sg_needs(out, current_instance(lib, &m));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = m;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *out = m;
+    return r;
 }
 
 CUresult sg_cuLibraryGetGlobal(CUdeviceptr *addr, size_t *bytes, CUlibrary lib, const char *name)
@@ -526,14 +520,11 @@ CUresult sg_cuKernelGetFunction(CUfunction *out, CUkernel k)
 
 CUresult sg_cuKernelGetLibrary(CUlibrary *out, CUkernel k)
 {
-    CUresult r = kernel_of(k);
+    CUresult r = sg_needs(out, kernel_of(k));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = k->lib;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *out = k->lib;
+    return r;
 }
 
 CUresult sg_cuKernelGetName(const char **name, CUkernel k)
@@ -560,14 +551,11 @@ CUresult sg_cuKernelGetParamInfo(CUkernel k, size_t index, size_t *offset, size_
 CUresult sg_cuKernelGetParamCount(CUkernel k, size_t *count)
 {
     const struct sg_kernel_info *info;
-    CUresult r = kernel_info(k, &info);
+    CUresult r = sg_needs(count, kernel_info(k, &info));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = info->nparams;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *count = info->nparams;
+    return r;
 }
 #endif
 

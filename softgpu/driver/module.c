@@ -4,8 +4,6 @@
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/stream.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,29 +133,6 @@ void sg_modules_destroy_ctx(struct CUctx_st *ctx)
     }
 }
 
-CUresult sg_file_read(const char *path, char **data, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    CUresult r = CUDA_ERROR_FILE_NOT_FOUND;
-    char *p = NULL;
-    long n;
-
-    if (!f)
-        return errno == ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_FILE_NOT_FOUND;
-    if (fseek(f, 0, SEEK_END) == 0 && (n = ftell(f)) >= 0 && fseek(f, 0, SEEK_SET) == 0) {
-        r = CUDA_ERROR_OUT_OF_MEMORY;
-        p = malloc((size_t)n + 1);
-        if (p) {
-            *size = fread(p, 1, (size_t)n, f);
-            p[*size] = 0;
-            *data = p;
-            r = CUDA_SUCCESS;
-        }
-    }
-    fclose(f);
-    return r;
-}
-
 /* Everything that loads ends here. */
 static CUresult load(CUmodule *out, const void *image, size_t size, const char *name,
                      const struct sg_jit *jit)
@@ -278,14 +253,11 @@ CUresult sg_cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name)
 
 CUresult sg_cuModuleGetFunctionCount(unsigned int *count, CUmodule m)
 {
-    CUresult r = module_of(m);
+    CUresult r = sg_needs(count, module_of(m));
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = (unsigned)m->nfuncs;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *count = (unsigned)m->nfuncs;
+    return r;
 }
 
 CUresult sg_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int n, CUmodule m)
@@ -327,12 +299,10 @@ CUresult sg_cuModuleGetGlobal_v2(CUdeviceptr *addr, size_t *bytes, CUmodule m, c
 CUresult sg_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
     const char *text = getenv("CUDA_MODULE_LOADING");
-    CUresult r = sg_ready();
+    CUresult r = sg_needs(mode, sg_ready());
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!mode)
-        return CUDA_ERROR_INVALID_VALUE;
-    *mode = text && strcmp(text, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *mode =
+            text && strcmp(text, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+    return r;
 }

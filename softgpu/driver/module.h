@@ -32,9 +32,6 @@ void sg_module_free(struct CUmod_st *m); /* nothing of it is queued any more */
 /** sg_module_refused - one log line and the program's log buffers; returns @r */
 CUresult sg_module_refused(CUresult r, const char *name, const struct sg_jit *jit,
                            const struct tb_error *err);
-/** sg_file_read - a file as memory with a NUL behind it, freed with free();
- * CUDA_ERROR_FILE_NOT_FOUND */
-CUresult sg_file_read(const char *path, char **data, size_t *size);
 
 struct CUfunc_st *sg_module_function(struct CUmod_st *m, const char *name);
 /** sg_module_var - CUDA_ERROR_NOT_FOUND; one of @addr and @bytes may be NULL */

@@ -1,8 +1,8 @@
 /* CUDA_VISIBLE_DEVICES: which devices, in which order. */
 #include "softgpu/driver/core.h"
+#include "softgpu/driver/uuid.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,27 +20,18 @@ void sg_device_uuid(int physical, CUuuid *uuid)
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
 }
 
-static void uuid_text(int physical, char text[41])
-{
-    CUuuid uuid;
-    char *p = text + sprintf(text, "GPU-");
-
-    sg_device_uuid(physical, &uuid);
-    for (unsigned i = 0; i < 16; i++)
-        p += sprintf(p, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                     (unsigned char)uuid.bytes[i]);
-}
-
 /* The one device whose UUID begins with @text ("GPU-" included), or -1. */
 static int by_uuid(const char *text, size_t len, int n)
 {
     int found = -1;
 
     for (int i = 0; i < n; i++) {
-        char uuid[41];
+        char name[SG_UUID_TEXT];
+        CUuuid uuid;
 
-        uuid_text(i, uuid);
-        if (len <= 40 && strncasecmp(uuid, text, len) == 0) {
+        sg_device_uuid(i, &uuid);
+        sg_uuid_text(&uuid, name);
+        if (len < sizeof(name) && strncasecmp(name, text, len) == 0) {
             if (found >= 0)
                 return -1;
             found = i;

@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "softgpu/driver/uuid.h"
 #include "softgpu/run/run.h"
 
 #include <cuda.h>
@@ -71,15 +72,6 @@ static enum tb_status load(const char *libdir, struct api *api, struct tb_error 
     return TB_OK;
 }
 
-static void uuid_text(const CUuuid *uuid, char out[41])
-{
-    char *p = out + sprintf(out, "GPU-");
-
-    for (unsigned i = 0; i < 16; i++)
-        p += sprintf(p, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                     (unsigned char)uuid->bytes[i]);
-}
-
 static int attribute(const struct api *api, CUdevice_attribute a, CUdevice d)
 {
     int value = 0;
@@ -89,7 +81,7 @@ static int attribute(const struct api *api, CUdevice_attribute a, CUdevice d)
 
 static void print_device(const struct api *api, CUdevice d, bool json)
 {
-    char name[128] = "", uuid[41], bytes[32];
+    char name[128] = "", uuid[SG_UUID_TEXT], bytes[32];
     size_t memory = 0;
     CUuuid id = {{0}};
     int major = attribute(api, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d);
@@ -100,7 +92,7 @@ static void print_device(const struct api *api, CUdevice d, bool json)
     api->name(name, sizeof(name), d);
     api->memory(&memory, d);
     api->uuid(&id, d);
-    uuid_text(&id, uuid);
+    sg_uuid_text(&id, uuid);
     if (json) {
         printf("%s{\"device\": %d, \"name\": ", d ? ", " : "", d);
         tb_json_string(stdout, name);

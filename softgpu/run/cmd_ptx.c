@@ -142,34 +142,18 @@ static void check_linked(struct check *c)
 
 static enum tb_status check_file(struct check *c, struct tb_error *err)
 {
-    FILE *f = fopen(c->path, "rb");
     char *data = NULL;
     enum tb_status st = TB_OK;
-    size_t n = 0, cap = 0, got;
+    size_t n = 0;
 
-    if (!f)
-        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot open '%s'", c->path);
-    do {
-        if (n + 65536 > cap) {
-            char *more = realloc(data, cap = cap ? 2 * cap : 65536 * 2);
-
-            if (!more) {
-                st = tb_fail(err, TB_ERR_NOMEM, "cannot read '%s': no memory", c->path);
-                goto out;
-            }
-            data = more;
-        }
-        got = fread(data + n, 1, 65536, f);
-        n += got;
-    } while (got);
+    if (sg_file_read(c->path, &data, &n) != CUDA_SUCCESS)
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot read '%s'", c->path);
     if (n >= SELFMAG && memcmp(data, ELFMAG, SELFMAG) == 0)
         st = sg_program_fatbins(c->path, check_fatbin, c, err);
     else
         check_fatbin(c, data, n, false);
     check_linked(c);
-out:
     free(data);
-    fclose(f);
     return st;
 }
 

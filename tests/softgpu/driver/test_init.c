@@ -1,4 +1,5 @@
 /* What cuInit reads: each case in a process of its own. */
+#include "softgpu/driver/uuid.h"
 #include "tests/softgpu/driver/driver_test.h"
 
 #include <ctype.h>
@@ -130,12 +131,10 @@ static void test_visible__no_device_is_an_error_of_its_own(void **state)
 static void write_uuid(void *arg)
 {
     CUuuid uuid;
-    char text[64], *p = text + sprintf(text, "GPU-");
+    char text[SG_UUID_TEXT];
 
     need(cuInit(0) == CUDA_SUCCESS && cuDeviceGetUuid(&uuid, 1) == CUDA_SUCCESS);
-    for (unsigned i = 0; i < 16; i++)
-        p += sprintf(p, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                     (unsigned char)uuid.bytes[i]);
+    sg_uuid_text(&uuid, text);
     need(write(*(int *)arg, text, 40) == 40);
 }
 
