@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sets of nodes that the next one follows --------------------------------------------------
- */
+/* ---- sets of nodes that the next one follows --------------------- */
 
 void sg_node_set_clear(struct sg_node_set *set)
 {
@@ -56,8 +55,7 @@ CUresult sg_node_set_merge(struct sg_node_set *set, const struct sg_node_set *fr
     return r;
 }
 
-/* ---- sequences --------------------------------------------------------------------------------
- */
+/* ---- sequences --------------------------------------------------- */
 
 void sg_capture_put(struct sg_capture *c)
 {
@@ -99,7 +97,7 @@ void sg_capture_end(struct sg_capture *c)
         s->next_in_capture = NULL;
         s->capture = NULL;
         sg_node_set_clear(&s->tail);
-        sg_capture_put(c);
+        c->refs--; /* never the last one: that is ours */
         sg_stream_unref(s);
     }
     c->streams = NULL;
@@ -181,8 +179,7 @@ CUresult sg_capture_forbids_ctx(struct CUctx_st *ctx)
     return r;
 }
 
-/* ---- what is captured -------------------------------------------------------------------------
- */
+/* ---- what is captured -------------------------------------------- */
 
 CUresult sg_capture_add(struct CUstream_st *s, struct sg_wref *work, CUgraphNode *out)
 {

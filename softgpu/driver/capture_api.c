@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-/* ---- beginning --------------------------------------------------------------------------------
- */
+/* ---- beginning --------------------------------------------------- */
 
 struct start { /* where capture into an existing graph goes on */
     CUgraph graph;
@@ -113,8 +112,7 @@ CUresult sg_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* ---- ending -----------------------------------------------------------------------------------
- */
+/* ---- ending ------------------------------------------------------ */
 
 /* Marks a node and all that it follows, directly or not; @stack has room for all of a graph. */
 static void mark_ancestors(CUgraphNode node, uint64_t mark, CUgraphNode *stack)
@@ -192,8 +190,7 @@ CUresult sg_cuStreamEndCapture(CUstream given, CUgraph *out)
     return r;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------ */
 
 struct info { /* where to put what; all but status may be NULL */
     CUstreamCaptureStatus *status;
@@ -280,8 +277,7 @@ CUresult sg_cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *st
     return ask(stream, &(struct info){status, id, graph, deps, edges, n});
 }
 
-/* ---- another place in the graph ---------------------------------------------------------------
- */
+/* ---- another place in the graph ---------------------------------- */
 
 static CUresult update(CUstream given, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t n,
                        unsigned flags)

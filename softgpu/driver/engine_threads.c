@@ -150,8 +150,7 @@ bool sg_engine_push_job(struct sg_engine *e, struct sg_item *item, CUhostFn fn, 
     return true;
 }
 
-/* ---- fork -------------------------------------------------------------------------------------
- */
+/* ---- fork -------------------------------------------------------- */
 
 static void fork_prepare(void)
 {

@@ -121,8 +121,7 @@ CUresult sg_cuEventDestroy(CUevent event)
     return sg_cuEventDestroy_v2(event);
 }
 
-/* ---- recording --------------------------------------------------------------------------------
- */
+/* ---- recording --------------------------------------------------- */
 
 static CUresult record(CUevent event, CUstream given, unsigned flags)
 {
@@ -165,8 +164,7 @@ CUresult sg_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flag
     return record(event, stream, flags);
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------ */
 
 /* On success the lock is held. */
 static CUresult open_ask(CUevent event)

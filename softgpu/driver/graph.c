@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- handles ----------------------------------------------------------------------------------
- */
+/* ---- handles ----------------------------------------------------- */
 
 static CUresult check(const void *p, uint32_t magic)
 {
@@ -32,8 +31,7 @@ CUresult sg_node_check_type(CUgraphNode node, CUgraphNodeType type)
     return r == CUDA_SUCCESS && node->type != type ? CUDA_ERROR_INVALID_VALUE : r;
 }
 
-/* ---- arrays that grow -------------------------------------------------------------------------
- */
+/* ---- arrays that grow -------------------------------------------- */
 
 /* Room for one more element of @size bytes in the array whose address is at @array. */
 static bool room(void *array, size_t n, size_t *cap, size_t size)
@@ -64,8 +62,7 @@ static void take_out(CUgraphNode *v, size_t *n, const struct CUgraphNode_st *nod
     --*n;
 }
 
-/* ---- edges ------------------------------------------------------------------------------------
- */
+/* ---- edges ------------------------------------------------------- */
 
 bool sg_edge_is_plain(const CUgraphEdgeData *data)
 {
@@ -114,8 +111,7 @@ void sg_edge_remove(CUgraphNode from, CUgraphNode to)
     take_out(from->users, &from->nusers, to);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------
- */
+/* ---- nodes ------------------------------------------------------- */
 
 CUgraphNodeType sg_node_type_of(const struct sg_work *w)
 {
@@ -244,8 +240,7 @@ void sg_graph_own(CUgraphNode node, CUgraph child)
     child->owned = true;
 }
 
-/* ---- graphs -----------------------------------------------------------------------------------
- */
+/* ---- graphs ------------------------------------------------------ */
 
 CUgraph sg_graph_new(void)
 {
@@ -368,8 +363,7 @@ CUresult sg_graph_clone(CUgraph g, CUgraph *out)
     return CUDA_SUCCESS;
 }
 
-/* ---- order ------------------------------------------------------------------------------------
- */
+/* ---- order ------------------------------------------------------- */
 
 /* Kahn's algorithm; nodes that become free go to the end of the same array. */
 CUresult sg_graph_sort(CUgraph g, CUgraphNode *bad)

@@ -80,8 +80,7 @@ struct sg_memnode {
     struct sg_memnode *next;
 };
 
-/* ---- handles: without the lock; CUDA_ERROR_NOT_INITIALIZED, NOT_PERMITTED, INVALID_VALUE --------
- */
+/* ---- handles: without the lock; CUDA_ERROR_NOT_INITIALIZED, NOT_PERMITTED, INVALID_VALUE ---- */
 
 CUresult sg_graph_check(CUgraph g);
 CUresult sg_node_check(CUgraphNode node);
@@ -89,8 +88,7 @@ CUresult sg_node_check_type(CUgraphNode node, CUgraphNodeType type);
 
 CUresult sg_graph_exec_check(CUgraphExec x);
 
-/* ---- graph.c: with the lock -------------------------------------------------------------------
- */
+/* ---- graph.c: with the lock -------------------------------------- */
 
 CUgraph sg_graph_new(void);
 void sg_graph_free(CUgraph g); /* NULL is legal */
@@ -121,16 +119,14 @@ CUresult sg_graph_sort(CUgraph g, CUgraphNode *bad);
 /** sg_graph_find - the clone of node @uid in @g or its child graphs, NULL: none */
 CUgraphNode sg_graph_find(CUgraph g, uint64_t uid);
 
-/* ---- graph_params.c ---------------------------------------------------------------------------
- */
+/* ---- graph_params.c ---------------------------------------------- */
 
 /** sg_node_params_make - a description as work, without the lock; EMPTY and GRAPH have none */
 CUresult sg_node_params_make(const CUgraphNodeParams *p, struct sg_work *w);
 /** sg_node_params_get - with the lock: what a node does; pointers are the node's */
 CUresult sg_node_params_get(CUgraphNode node, CUgraphNodeParams *p);
 
-/* ---- graph_update.c: with the lock ------------------------------------------------------------
- */
+/* ---- graph_update.c: with the lock ------------------------------- */
 
 /** sg_work_may_become - what an executable graph lets a node's work change into */
 CUgraphExecUpdateResult sg_work_may_become(const struct sg_work *old, const struct sg_work *to,
@@ -139,8 +135,7 @@ CUgraphExecUpdateResult sg_work_may_become(const struct sg_work *old, const stru
 CUgraphExecUpdateResult sg_graph_update(CUgraph mine, CUgraph theirs, uint64_t exec_flags,
                                         CUgraphExecUpdateResultInfo *info);
 
-/* ---- graph_mem.c: with the lock ---------------------------------------------------------------
- */
+/* ---- graph_mem.c: with the lock ---------------------------------- */
 
 /** sg_memnode_attach - bind a new allocation or free node to its memory */
 CUresult sg_memnode_attach(CUgraphNode node);
@@ -151,8 +146,7 @@ CUresult sg_memnodes_check(CUgraph g, bool auto_free, struct CUstream_st *s);
 /** sg_memnodes_launched - @g has been launched */
 void sg_memnodes_launched(CUgraph g);
 
-/* ---- graph_object.c: with the lock ------------------------------------------------------------
- */
+/* ---- graph_object.c: with the lock ------------------------------- */
 
 CUresult sg_user_refs_copy(CUgraph from, CUgraph to);
 void sg_user_refs_drop(CUgraph g);

@@ -8,8 +8,7 @@
     (CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |        \
      CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
-/* ---- instantiation ----------------------------------------------------------------------------
- */
+/* ---- instantiation ----------------------------------------------- */
 
 static CUresult check_flags(uint64_t flags)
 {
@@ -144,8 +143,7 @@ CUresult sg_cuGraphExecGetFlags(CUgraphExec x, cuuint64_t *flags)
     return r;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- */
+/* ---- the end ----------------------------------------------------- */
 
 void sg_graph_exec_unref(struct CUgraphExec_st *x)
 {
@@ -172,8 +170,7 @@ CUresult sg_cuGraphExecDestroy(CUgraphExec x)
     return CUDA_SUCCESS;
 }
 
-/* ---- launch -----------------------------------------------------------------------------------
- */
+/* ---- launch ------------------------------------------------------ */
 
 /* The priority of a kernel node, where the graph was instantiated to use it. */
 static int node_priority(const struct CUgraphNode_st *node, int otherwise)

@@ -110,8 +110,7 @@ bool sg_memnode_free(uint64_t addr, CUresult *result)
     return m != NULL;
 }
 
-/* ---- launches ---------------------------------------------------------------------------------
- */
+/* ---- launches ---------------------------------------------------- */
 
 static CUresult free_before(struct sg_memnode *m, struct CUstream_st *s)
 {
@@ -161,8 +160,7 @@ void sg_memnodes_launched(CUgraph g)
     mark_nodes(g, CU_GRAPH_NODE_TYPE_MEM_FREE, false);
 }
 
-/* ---- what a device tells of it ----------------------------------------------------------------
- */
+/* ---- what a device tells of it ----------------------------------- */
 
 static uint64_t *attribute_of(struct sg_engine *e, CUdevice device, CUgraphMem_attribute attr)
 {

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- adding -----------------------------------------------------------------------------------
- */
+/* ---- adding ------------------------------------------------------ */
 
 struct place { /* where a node goes */
     CUgraphNode *out;
@@ -108,8 +107,7 @@ CUresult sg_cuGraphAddNode(CUgraphNode *out, CUgraph g, const CUgraphNode *deps,
     return add(&(struct place){out, g, deps, NULL, n}, params);
 }
 
-/* ---- setting ----------------------------------------------------------------------------------
- */
+/* ---- setting ----------------------------------------------------- */
 
 /* Attributes of a kernel node outlive its parameters. */
 static CUresult keep_attributes(const struct sg_work *old, struct sg_work *w)
@@ -127,7 +125,8 @@ static CUresult keep_attributes(const struct sg_work *old, struct sg_work *w)
     memcpy(w->kernel.attrs, k->attrs, k->nattrs * sizeof(*k->attrs));
     w->kernel.nattrs = k->nattrs;
     w->kernel.cooperative = k->cooperative;
-    memcpy(w->kernel.cluster, k->cluster, sizeof(k->cluster));
+    for (int d = 0; d < 3; d++)
+        w->kernel.cluster[d] = k->cluster[d];
     return CUDA_SUCCESS;
 }
 
@@ -208,8 +207,7 @@ CUresult sg_cuGraphExecNodeSetParams(CUgraphExec x, CUgraphNode node, CUgraphNod
     return r == CUDA_SUCCESS ? set(x, node, params) : r;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------- */
 
 static CUresult get(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *p)
 {
@@ -223,8 +221,7 @@ static CUresult get(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *p
     return r;
 }
 
-/* ---- typed forms ------------------------------------------------------------------------------
- */
+/* ---- typed forms ------------------------------------------------- */
 
 /* The context a node was given stays when a call that names none sets its parameters. */
 static CUcontext context_of(CUgraphNode node)
@@ -472,8 +469,7 @@ CUresult sg_cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph g, const CUgraphNode
     return add(&(struct place){out, g, deps, NULL, n}, &p);
 }
 
-/* ---- switching nodes of executable graphs on and off -------------------------------------------
- */
+/* ---- switching nodes of executable graphs on and off ------------- */
 
 /* With @on NULL, @was is filled. */
 static CUresult enabled(CUgraphExec x, CUgraphNode node, const bool *on, unsigned *was)

@@ -13,8 +13,7 @@ struct CUuserObject_st {
     void *arg;
 };
 
-/* ---- with the lock ----------------------------------------------------------------------------
- */
+/* ---- with the lock ----------------------------------------------- */
 
 static CUresult drop(struct CUuserObject_st *o, uint64_t count)
 {
@@ -76,8 +75,7 @@ void sg_user_refs_drop(CUgraph g)
     g->nrefs = 0;
 }
 
-/* ---- the calls --------------------------------------------------------------------------------
- */
+/* ---- the calls --------------------------------------------------- */
 
 static CUresult check(CUuserObject o, unsigned count)
 {

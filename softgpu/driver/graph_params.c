@@ -18,8 +18,7 @@ static CUresult context_of(CUcontext given, struct CUctx_st **ctx)
     return sg_context_check(given);
 }
 
-/* ---- in ---------------------------------------------------------------------------------------
- */
+/* ---- in ---------------------------------------------------------- */
 
 static CUresult make_kernel(const CUgraphNodeParams *p, struct sg_work *w)
 {
@@ -189,8 +188,7 @@ CUresult sg_node_params_make(const CUgraphNodeParams *p, struct sg_work *w)
     return r;
 }
 
-/* ---- out --------------------------------------------------------------------------------------
- */
+/* ---- out --------------------------------------------------------- */
 
 /* The array of pointers to parameters that a node lends out. */
 static CUresult lend_params(CUgraphNode node)
@@ -231,10 +229,15 @@ static CUresult get_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v3 *out)
 
 CUresult sg_node_params_get(CUgraphNode node, CUgraphNodeParams *p)
 {
-    const struct sg_work *w = node->work ? &node->work->w : NULL;
+    const struct sg_work *w;
 
     memset(p, 0, sizeof(*p));
     p->type = node->type;
+    if (node->child)
+        p->graph.graph = node->child;
+    if (!node->work)
+        return CUDA_SUCCESS;
+    w = &node->work->w;
     switch (node->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return get_kernel(node, &p->kernel);
@@ -249,9 +252,6 @@ CUresult sg_node_params_get(CUgraphNode node, CUgraphNodeParams *p)
         break;
     case CU_GRAPH_NODE_TYPE_HOST:
         p->host = (CUDA_HOST_NODE_PARAMS_v2){.fn = w->host.fn, .userData = w->host.arg};
-        break;
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-        p->graph.graph = node->child;
         break;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
         p->eventWait.event = w->event.event;

@@ -73,8 +73,7 @@ CUresult sg_cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
     return r;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------
- */
+/* ---- lists ------------------------------------------------------- */
 
 /* How every list call hands out: the number alone, or as many as fit and NULL behind them. */
 struct list {
@@ -228,8 +227,7 @@ CUresult sg_cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *users
     return neighbours(node, users, edges, n, true);
 }
 
-/* ---- changing edges ---------------------------------------------------------------------------
- */
+/* ---- changing edges ---------------------------------------------- */
 
 struct change {
     CUgraph g;

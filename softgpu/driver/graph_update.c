@@ -6,8 +6,7 @@
 
 #define OK CU_GRAPH_EXEC_UPDATE_SUCCESS
 
-/* ---- one node's work --------------------------------------------------------------------------
- */
+/* ---- one node's work --------------------------------------------- */
 
 static int priority_of(const struct sg_kernel_work *k)
 {
@@ -92,8 +91,7 @@ CUgraphExecUpdateResult sg_work_may_become(const struct sg_work *old, const stru
     }
 }
 
-/* ---- topology ---------------------------------------------------------------------------------
- */
+/* ---- topology ---------------------------------------------------- */
 
 struct pairing {
     CUgraphNode *stack; /* of ours; room for all */
@@ -216,8 +214,7 @@ CUgraphExecUpdateResult sg_graph_update(CUgraph mine, CUgraph theirs, uint64_t e
     return info->result;
 }
 
-/* ---- the calls --------------------------------------------------------------------------------
- */
+/* ---- the calls --------------------------------------------------- */
 
 CUresult sg_cuGraphExecUpdate_v2(CUgraphExec x, CUgraph g, CUgraphExecUpdateResultInfo *info)
 {

@@ -73,8 +73,7 @@ CUresult sg_memop_check(const CUstreamBatchMemOpParams *ops, unsigned n, unsigne
     return r;
 }
 
-/* ---- executing --------------------------------------------------------------------------------
- */
+/* ---- executing --------------------------------------------------- */
 
 static uint64_t load(const CUstreamBatchMemOpParams *op)
 {
@@ -135,8 +134,7 @@ bool sg_memop_advance(struct sg_item *i)
     return true;
 }
 
-/* ---- the calls --------------------------------------------------------------------------------
- */
+/* ---- the calls --------------------------------------------------- */
 
 static CUresult submit_ops(CUstream stream, const CUstreamBatchMemOpParams *ops, unsigned n,
                            unsigned flags)

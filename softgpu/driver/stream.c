@@ -119,8 +119,7 @@ void sg_streams_destroy_ctx(struct CUctx_st *ctx)
     sg_engine_unlock();
 }
 
-/* ---- what a handle means ----------------------------------------------------------------------
- */
+/* ---- what a handle means ----------------------------------------- */
 
 static void end_thread(void *arg)
 {
@@ -206,8 +205,7 @@ bool sg_stream_is_capturing(CUstream given)
     return is;
 }
 
-/* ---- creating and destroying ------------------------------------------------------------------
- */
+/* ---- creating and destroying ------------------------------------- */
 
 CUresult sg_cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
 {
@@ -249,8 +247,7 @@ CUresult sg_cuStreamDestroy(CUstream given)
     return sg_cuStreamDestroy_v2(given);
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------
- */
+/* ---- waiting ----------------------------------------------------- */
 
 CUresult sg_stream_result(struct CUstream_st *s)
 {

@@ -19,8 +19,7 @@
 #define SG_PRIORITY_LEAST 0
 #define SG_PRIORITY_GREATEST (-5)
 
-/* ---- handles: which pointers are ours (handle.c) ----------------------------------------------
- */
+/* ---- handles: which pointers are ours (handle.c) ----------------- */
 
 /** sg_handle_add - remember a handle; false if there is no memory for it. Any thread. */
 bool sg_handle_add(const void *p, uint32_t magic);
@@ -30,8 +29,7 @@ bool sg_handle_is(const void *p, uint32_t magic);
 void sg_handle_fork_prepare(void);
 void sg_handle_fork_done(bool child);
 
-/* ---- work -------------------------------------------------------------------------------------
- */
+/* ---- work -------------------------------------------------------- */
 
 /* Work that several nodes and items share: never changed once made. */
 struct sg_wref {
@@ -79,8 +77,7 @@ struct sg_item {
     struct sg_link links[];
 };
 
-/* ---- streams ----------------------------------------------------------------------------------
- */
+/* ---- streams ----------------------------------------------------- */
 
 struct sg_node_set { /* nodes that the next captured one follows */
     CUgraphNode *nodes;
@@ -138,8 +135,7 @@ struct sg_capture {
     struct sg_capture *next;
 };
 
-/* ---- the engine -------------------------------------------------------------------------------
- */
+/* ---- the engine -------------------------------------------------- */
 
 struct sg_job { /* for the thread that calls host functions */
     struct sg_item *item;
@@ -205,6 +201,8 @@ void sg_item_submit(struct sg_item *i);
 void sg_item_get(struct sg_item *i);
 void sg_item_put(struct sg_item *i); /* NULL is legal */
 
+struct sg_item *sg_heap_pop(struct sg_engine *e); /* the ready item of smallest rank, or NULL */
+
 /** sg_stream_fanin - how many items the next one of a stream may have to follow */
 unsigned sg_stream_fanin(const struct CUstream_st *s);
 /** sg_stream_append - link an item behind its stream's work and submit it */
@@ -251,8 +249,7 @@ void sg_event_unref(struct CUevent_st *ev);
 void sg_event_set(struct CUevent_st *ev, struct sg_item *item);
 void sg_events_destroy_ctx(struct CUctx_st *ctx);
 
-/* ---- graphs, as the queue knows them: graph.h -------------------------------------------------
- */
+/* ---- graphs, as the queue knows them: graph.h -------------------- */
 
 /* With the lock. */
 void sg_graph_exec_unref(struct CUgraphExec_st *exec);
@@ -261,8 +258,7 @@ void sg_graph_exec_unref(struct CUgraphExec_st *exec);
  * and it counts as free from here on. */
 bool sg_memnode_free(uint64_t addr, CUresult *result);
 
-/* ---- capture ----------------------------------------------------------------------------------
- */
+/* ---- capture ----------------------------------------------------- */
 
 void sg_node_set_clear(struct sg_node_set *set);
 CUresult sg_node_set_add(struct sg_node_set *set, CUgraphNode node, const CUgraphEdgeData *edge);

@@ -81,8 +81,7 @@ CUresult sg_cuStreamGetDevice(CUstream given, CUdevice *device)
     return r;
 }
 
-/* ---- attributes: fields of a stream that are copied as they are -------------------------------
- */
+/* ---- attributes: fields of a stream that are copied as they are ---- */
 
 #define FIELD(f) offsetof(struct CUstream_st, f), sizeof(((struct CUstream_st *)0)->f)
 static const struct {

@@ -63,8 +63,7 @@ static size_t count_nodes(CUgraph g)
     return n;
 }
 
-/* ---- what is captured -------------------------------------------------------------------------
- */
+/* ---- what is captured -------------------------------------------- */
 
 static void count_call(void *arg)
 {
@@ -293,8 +292,7 @@ static void test_capture__tells_and_changes_where_it_is(void **state)
     close_two(&t);
 }
 
-/* ---- what ends it badly -----------------------------------------------------------------------
- */
+/* ---- what ends it badly ------------------------------------------ */
 
 static void test_capture__waiting_for_a_captured_stream_invalidates(void **state)
 {
@@ -437,8 +435,7 @@ static void test_capture__of_a_blocking_stream_closes_the_legacy_one(void **stat
     OK(cuStreamDestroy(s));
 }
 
-/* ---- modes and threads ------------------------------------------------------------------------
- */
+/* ---- modes and threads ------------------------------------------- */
 
 struct attempt { /* by another thread */
     const struct queue *q;

@@ -7,8 +7,7 @@
 
 #define STREAMS 128
 
-/* ---- when work runs ---------------------------------------------------------------------------
- */
+/* ---- when work runs ---------------------------------------------- */
 
 static void test_queue__submitting_runs_nothing(void **state)
 {
@@ -96,8 +95,7 @@ static void test_queue__a_full_queue_executes_while_submitting(void **state)
     OK(cuMemFree(p));
 }
 
-/* ---- what orders streams ----------------------------------------------------------------------
- */
+/* ---- what orders streams ----------------------------------------- */
 
 static void test_streams__the_legacy_stream_joins_blocking_streams(void **state)
 {
@@ -225,8 +223,7 @@ static void test_streams__destroying_one_completes_its_work(void **state)
     ASSERT_MARKS(q, 1, 2);
 }
 
-/* ---- events -----------------------------------------------------------------------------------
- */
+/* ---- events ------------------------------------------------------ */
 
 static void test_events__an_unrecorded_one_is_complete(void **state)
 {
@@ -312,8 +309,7 @@ static void test_events__destroying_a_pending_one_is_legal(void **state)
     OK(cuStreamDestroy(b));
 }
 
-/* ---- streams as objects -----------------------------------------------------------------------
- */
+/* ---- streams as objects ------------------------------------------ */
 
 static void test_streams__tell_what_they_are(void **state)
 {
@@ -377,8 +373,7 @@ static void test_streams__attributes_are_set_and_copied(void **state)
     OK(cuStreamDestroy(b));
 }
 
-/* ---- host functions ---------------------------------------------------------------------------
- */
+/* ---- host functions ---------------------------------------------- */
 
 struct host_call {
     const struct queue *q;
@@ -458,8 +453,7 @@ static void test_host_functions__do_not_hold_up_other_streams(void **state)
     OK(cuStreamDestroy(b));
 }
 
-/* ---- memory operations ------------------------------------------------------------------------
- */
+/* ---- memory operations ------------------------------------------- */
 
 static void *write_later(void *p)
 {
@@ -565,8 +559,7 @@ static void test_memory_operations__batches_are_checked_and_run_in_order(void **
     FAILS(cuStreamBatchMemOp(NULL, 3, ops, 0), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-/* ---- errors -----------------------------------------------------------------------------------
- */
+/* ---- errors ------------------------------------------------------ */
 
 static void test_errors__a_fault_ends_the_context_and_its_work(void **state)
 {
@@ -605,8 +598,7 @@ static void test_errors__a_new_context_works_again(void **state)
     ASSERT_MARKS(q, 1);
 }
 
-/* ---- threads and processes --------------------------------------------------------------------
- */
+/* ---- threads and processes --------------------------------------- */
 
 #define THREADS 4
 #define ROUNDS 50

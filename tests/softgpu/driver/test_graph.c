@@ -51,8 +51,7 @@ static void run(CUgraphExec x)
     OK(cuStreamSynchronize(NULL));
 }
 
-/* ---- structure --------------------------------------------------------------------------------
- */
+/* ---- structure --------------------------------------------------- */
 
 static void test_graph__lists_nodes_and_edges(void **state)
 {
@@ -234,8 +233,7 @@ static void test_graph__wild_handles_are_refused(void **state)
     OK(cuGraphDestroy(g));
 }
 
-/* ---- what nodes do ----------------------------------------------------------------------------
- */
+/* ---- what nodes do ----------------------------------------------- */
 
 static void count_call(void *arg)
 {
@@ -412,8 +410,7 @@ static void test_graph__the_first_kernel_calls_take_packed_parameters(void **sta
     OK(cuGraphDestroy(g));
 }
 
-/* ---- changing executable graphs ---------------------------------------------------------------
- */
+/* ---- changing executable graphs ---------------------------------- */
 
 static void test_graph__an_executable_graph_takes_new_parameters(void **state)
 {
@@ -611,8 +608,7 @@ static void test_graph__kernel_attributes_are_kept_and_copied(void **state)
     OK(cuGraphDestroy(g));
 }
 
-/* ---- launching --------------------------------------------------------------------------------
- */
+/* ---- launching --------------------------------------------------- */
 
 static void test_graph__launches_of_one_executable_graph_are_ordered(void **state)
 {
@@ -671,8 +667,7 @@ static void test_graph__event_nodes_connect_with_streams(void **state)
     OK(cuStreamDestroy(s));
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------ */
 
 static CUgraphNode add_alloc(CUgraph g, CUdeviceptr *p, size_t n)
 {
@@ -803,8 +798,7 @@ static void test_graph__memory_is_freed_by_another_graph(void **state)
     OK(cuGraphDestroy(h));
 }
 
-/* ---- user objects, pictures -------------------------------------------------------------------
- */
+/* ---- user objects, pictures -------------------------------------- */
 
 static void wait_count(const unsigned *n, unsigned want)
 {
