@@ -247,11 +247,11 @@ bool sg_dec_formal(const struct sg_dec *d, const struct sg_ptx_var *v, uint32_t 
 
     if (f->is_entry)
         return false;
-    if (v >= f->params && v < f->params + f->nparams) {
+    if (sg_var_in(v, f->params, f->nparams)) {
         *offset = d->func->params[v - f->params].offset;
         return true;
     }
-    if (v >= f->rets && v < f->rets + f->nrets) {
+    if (sg_var_in(v, f->rets, f->nrets)) {
         *offset = d->func->rets[v - f->rets].offset;
         return true;
     }
@@ -263,7 +263,7 @@ const struct sg_var *sg_dec_var(struct sg_dec *d, const struct sg_ptx_var *v)
     const struct sg_ptx_func *f = d->ptx;
     const struct sg_var *x;
 
-    if (v >= f->vars && v < f->vars + f->nvars)
+    if (sg_var_in(v, f->vars, f->nvars))
         return &d->image->vars[d->func->var_base + (v - f->vars)];
     x = sg_link_var(d->image, f->module, v);
     if (x == NULL)
@@ -286,7 +286,7 @@ static int32_t var_address(struct sg_dec *d, const struct sg_ptx_opnd *o, unsign
     const struct sg_ptx_func *f = d->ptx;
     uint32_t offset;
 
-    if (f->is_entry && o->var >= f->params && o->var < f->params + f->nparams)
+    if (f->is_entry && sg_var_in(o->var, f->params, f->nparams))
         return runtime_value(d, SG_RUNTIME_PARAM, 0, o->var->offset + (uint64_t)o->imm, size);
     if (sg_dec_formal(d, o->var, &offset))
         return runtime_value(d, SG_RUNTIME_LOCAL, 1, offset + (uint64_t)o->imm, size);

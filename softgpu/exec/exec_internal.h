@@ -406,6 +406,12 @@ struct sg_dec {
     unsigned nafter;
 };
 
+/* is @v one of the @n variables at @table? (which is NULL if there are none) */
+static inline bool sg_var_in(const struct sg_ptx_var *v, const struct sg_ptx_var *table, uint32_t n)
+{
+    return n != 0 && v >= table && v < table + n;
+}
+
 /* refuse the current instruction; returns false */
 bool sg_dec_refuse(struct sg_dec *d, const char *fmt, ...) TB_PRINTF(2, 3);
 struct sg_insn *sg_dec_emit(struct sg_dec *d, sg_handler fn);

@@ -265,7 +265,7 @@ const struct sg_var *sg_link_var(const struct sg_image *image, const struct sg_p
 
     while (k < image->nmods && image->mods[k] != mod)
         k++;
-    if (k == image->nmods || v < mod->vars || v >= mod->vars + mod->nvars)
+    if (k == image->nmods || !sg_var_in(v, mod->vars, mod->nvars))
         return NULL;
     const struct sg_var *x = &image->vars[image->mod_var_base[k] + (v - mod->vars)];
     if (x->dynamic || v->linkage == SG_LINK_STATIC || v->space == SG_SPACE_SHARED)

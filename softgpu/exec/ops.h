@@ -12,7 +12,11 @@
 
 #include <immintrin.h>
 
+#ifdef __clang__ /* it checks for overlaps when it runs */
+#define SG_LANES for (int l = 0; l < SG_WARP; l++)
+#else
 #define SG_LANES _Pragma("GCC ivdep") for (int l = 0; l < SG_WARP; l++)
+#endif
 
 typedef uint8_t sg_u8;
 

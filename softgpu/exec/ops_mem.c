@@ -237,7 +237,7 @@ static bool address_of_var(struct sg_dec *d, const struct sg_ptx_var *v, struct 
     const struct sg_ptx_func *f = d->ptx;
     u32 offset;
 
-    if (f->is_entry && v >= f->params && v < f->params + f->nparams) {
+    if (f->is_entry && sg_var_in(v, f->params, f->nparams)) {
         a->imm += v->offset;
         a->param = true;
         return true;

@@ -18,8 +18,8 @@
 static struct sg_mem *test_mem;
 static struct sg_machine *test_machine;
 
-static enum tb_status alloc_test_var(void *arg, size_t size, size_t align, bool managed, uint64_t *addr,
-                                 struct tb_error *err)
+static enum tb_status alloc_test_var(void *arg, size_t size, size_t align, bool managed,
+                                     uint64_t *addr, struct tb_error *err)
 {
     (void)arg;
     (void)managed;
