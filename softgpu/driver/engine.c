@@ -142,13 +142,22 @@ static void poll_items(struct sg_engine *e)
     }
 }
 
-bool sg_engine_step(struct sg_engine *e)
+static bool kernel_is_next(const struct sg_engine *e)
+{
+    const struct sg_wref *w = e->nheap ? e->heap[0]->work : NULL;
+
+    return w && w->w.kind == SG_WORK_KERNEL;
+}
+
+static bool step(struct sg_engine *e, bool kernels)
 {
     struct sg_item *i;
 
     if (e->busy || (e->hosts && sg_now_ns() < e->grace_until))
         return false;
     poll_items(e);
+    if (!kernels && kernel_is_next(e))
+        return false;
     i = sg_heap_pop(e);
     if (!i)
         return false;
@@ -163,6 +172,11 @@ bool sg_engine_step(struct sg_engine *e)
         sg_item_finish(e, i, sticky_of(i->ctx));
     }
     return true;
+}
+
+bool sg_engine_step(struct sg_engine *e)
+{
+    return step(e, true);
 }
 
 void sg_engine_wait(struct sg_item *i)
@@ -188,19 +202,30 @@ void sg_engine_wait(struct sg_item *i)
     e->last_call_ns = sg_now_ns();
 }
 
+/* The thread that asks must not be caught in a kernel that waits for this very thread: kernels are
+ * left to the background thread, and it is waited for a moment only. */
+static bool let_run(struct sg_engine *e, unsigned steps, const struct sg_item *until)
+{
+    uint64_t deadline = sg_now_ns() + QUERY_NS;
+
+    if (!sg_engine_ask(e, steps))
+        return false;
+    while (e->asked && until->state != SG_ITEM_DONE && sg_now_ns() < deadline)
+        wait_changed(e, deadline);
+    e->asked = 0;
+    return e->asked_ran;
+}
+
 void sg_engine_progress(struct sg_engine *e, uint64_t id, uint64_t *queries, struct sg_item *until)
 {
     unsigned steps = sg_hash64(sg_driver.opt.seed, ~id, *queries) % 4;
     bool moved = steps == 0; /* the next one draws anew */
 
     e->last_call_ns = sg_now_ns();
-    if (steps && sg_engine_ask(e, steps)) {
-        uint64_t deadline = sg_now_ns() + QUERY_NS;
-        while (e->asked && until->state != SG_ITEM_DONE && sg_now_ns() < deadline)
-            wait_changed(e, deadline);
-        e->asked = 0;
-        moved = e->asked_ran;
-    }
+    for (; steps && until->state != SG_ITEM_DONE && step(e, false); steps--)
+        moved = true;
+    if (steps && until->state != SG_ITEM_DONE && kernel_is_next(e) && let_run(e, steps, until))
+        moved = true;
     *queries += moved;
 }
 

@@ -55,7 +55,9 @@ static void *idle_main(void *unused)
             e->asked = ran && e->asked ? left : 0;
             pthread_cond_broadcast(&e->changed);
         } else if (!e->npending) {
+            e->idle_sleeps = true;
             pthread_cond_wait(&e->idle, &e->lock);
+            e->idle_sleeps = false;
         } else if (now < e->last_call_ns + SILENCE_NS) {
             sleep_until(e, &e->idle, e->last_call_ns + SILENCE_NS);
         } else if (e->waiters) {
@@ -71,7 +73,7 @@ void sg_engine_need_idle_thread(struct sg_engine *e)
 {
     if (!e->has_idle_thread)
         e->has_idle_thread = start(idle_main);
-    else if (e->npending == 1)
+    else if (e->idle_sleeps)
         pthread_cond_signal(&e->idle);
 }
 
@@ -176,7 +178,7 @@ static void fork_child(void)
     pthread_cond_init(&e->jobs, NULL);
     e->head = e->tail = NULL;
     e->npending = e->nheap = e->npolled = e->waiters = e->hosts = 0;
-    e->busy = e->has_idle_thread = e->has_host_thread = false;
+    e->busy = e->has_idle_thread = e->has_host_thread = e->idle_sleeps = false;
     e->job_head = e->job_tail = NULL;
     e->asked = 0;
 }

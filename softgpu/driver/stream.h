@@ -162,8 +162,9 @@ struct sg_engine {
     uint64_t last_call_ns; /* the background thread acts on silence */
     uint64_t seq, next_stream, next_event, next_capture, next_graph, next_node;
     bool has_idle_thread, has_host_thread;
-    unsigned asked; /* items that the idle thread is to run now, for a query */
-    bool asked_ran; /* it has begun one of them */
+    bool idle_sleeps; /* until it is told that there is work */
+    unsigned asked;   /* items that the idle thread is to run now, for a query */
+    bool asked_ran;   /* it has begun one of them */
     struct sg_job *job_head, *job_tail;
     struct CUevent_st *events;
     struct sg_capture *captures; /* not ended */
