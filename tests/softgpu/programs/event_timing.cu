@@ -2,6 +2,8 @@
 // answers "not ready"; recording again moves it.
 #include "check.cuh"
 
+enum { MANY = 4000000 };
+
 __global__ void spin(unsigned *x, int rounds)
 {
     unsigned v = threadIdx.x;
@@ -26,24 +28,30 @@ int main()
     dev<unsigned> x(32);
     spin<<<1, 32>>>(x.p, 10);
     SYNC();
-    float few, many, both;
-    CHECK(cudaEventRecord(e[0]));
-    spin<<<1, 32>>>(x.p, 10);
-    CHECK(cudaEventRecord(e[1]));
-    spin<<<1, 32>>>(x.p, 400000);
+    float few = 1e9f, many, both;
+    for (int i = 0; i < 4; i++) { // the machine may be busy
+        CHECK(cudaEventRecord(e[0]));
+        spin<<<1, 32>>>(x.p, 10);
+        CHECK(cudaEventRecord(e[1]));
+        CHECK(cudaEventSynchronize(e[1]));
+        CHECK(cudaEventElapsedTime(&many, e[0], e[1]));
+        few = fminf(few, many);
+    }
+    spin<<<1, 32>>>(x.p, MANY);
     CHECK(cudaEventRecord(e[2]));
     cudaError_t now = cudaEventQuery(e[2]);
     if (now != cudaSuccess && now != cudaErrorNotReady)
         fail("query: %s", cudaGetErrorName(now));
     CHECK(cudaEventSynchronize(e[2]));
-    CHECK(cudaEventElapsedTime(&few, e[0], e[1]));
+    float last;
+    CHECK(cudaEventElapsedTime(&last, e[0], e[1]));
     CHECK(cudaEventElapsedTime(&many, e[1], e[2]));
     CHECK(cudaEventElapsedTime(&both, e[0], e[2]));
-    expect_value("work", x.host()[7], host_spin(7, 400000));
-    if (few < 0 || many <= 0 || many > 60000 || fabsf(few + many - both) > 0.01f + 1e-3f * both)
-        fail("%g ms, %g ms, together %g ms", few, many, both);
+    expect_value("work", x.host()[7], host_spin(7, MANY));
+    if (few < 0 || many <= 0 || many > 60000 || fabsf(last + many - both) > 0.01f + 1e-3f * both)
+        fail("%g ms, %g ms, together %g ms", last, many, both);
     if (many < few)
-        fail("400000 rounds took %g ms, 10 took %g ms", many, few);
+        fail("%d rounds took %g ms, 10 took %g ms", MANY, many, few);
     CHECK(cudaEventRecord(e[0])); // later than e[2] now
     CHECK(cudaEventSynchronize(e[0]));
     CHECK(cudaEventElapsedTime(&both, e[2], e[0]));

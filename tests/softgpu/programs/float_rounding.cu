@@ -1,6 +1,6 @@
 // IEEE arithmetic in all rounding modes, f32 and f64, against the host's floating-point
-// environment: add, multiply, fma, divide, square root, reciprocal, conversions; saturation, NaN,
-// subnormals. nvcc: -Xcompiler -frounding-math
+// environment: add, multiply, fma, divide, square root, reciprocal, conversions, subnormals.
+// nvcc: -Xcompiler -frounding-math
 #include "check.cuh"
 
 #include <cfenv>

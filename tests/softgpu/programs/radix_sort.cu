@@ -1,5 +1,5 @@
-// Least-significant-digit radix sort, 4 bits a pass: stable, keys with values, signed and float
-// keys. arch: -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=compute_80
+// Least-significant-digit radix sort, 4 bits a pass: stable, keys with values, signed and float.
+// arch: -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=compute_80
 #include "check.cuh"
 
 #include <algorithm>

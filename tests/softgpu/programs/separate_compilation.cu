@@ -1,5 +1,7 @@
 // Relocatable device code: functions, variables and a virtual table of another file, linked when
-// the program is loaded. nvcc: -rdc=true also: parts/separate_part.cu
+// the program is loaded.
+// nvcc: -rdc=true
+// also: parts/separate_part.cu
 #include "check.cuh"
 
 #include "parts/separate_part.cuh"

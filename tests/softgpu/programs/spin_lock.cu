@@ -1,6 +1,6 @@
 // Locks: one taken by every lane of a warp in turn (lanes must make progress on their own), a
-// ticket lock, a lock a bucket, and a reader that waits for a lane of its own warp. arch: -gencode
-// arch=compute_75,code=compute_75
+// ticket lock, a lock a bucket, and a reader that waits for a lane of its own warp.
+// arch: -gencode arch=compute_75,code=compute_75
 #include "check.cuh"
 
 __device__ void lock(int *l)
