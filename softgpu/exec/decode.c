@@ -300,6 +300,8 @@ static int32_t var_address(struct sg_dec *d, const struct sg_ptx_opnd *o, unsign
     if (v->ptx->space == SG_SPACE_LOCAL || v->ptx->space == SG_SPACE_PARAM)
         return runtime_value(d, SG_RUNTIME_LOCAL, v->ptx->space == SG_SPACE_PARAM,
                              v->addr + (uint64_t)o->imm, size);
+    if (v->device_space && size < 8)
+        sg_dec_refuse(d, "32 bits of the address of '%s'", o->var->name);
     return sg_dec_const(d, v->addr + (uint64_t)o->imm, size);
 }
 
@@ -438,7 +440,7 @@ static void decode_insn(struct sg_dec *d, const struct sg_ptx_insn *p)
     d->insn = p;
     d->temps_used = 0;
     d->nafter = 0;
-    if (!sg_isa()->decode(d, p))
+    if (!sg_insn_legal(d, p) || !sg_isa()->decode(d, p))
         sg_dec_refuse(d, "not supported");
     if (d->status != TB_OK)
         return;

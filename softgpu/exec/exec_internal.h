@@ -444,6 +444,8 @@ struct sg_isa {
 extern const struct sg_isa sg_isa_base, sg_isa_avx2;
 const struct sg_isa *sg_isa(void);
 
+/* legal.c: false: refused, because the engine would ignore a modifier or operand of it */
+bool sg_insn_legal(struct sg_dec *d, const struct sg_ptx_insn *p);
 enum tb_status sg_decode_func(struct sg_image *image, struct sg_func *f, struct tb_error *err);
 
 /* link.c */

@@ -168,6 +168,9 @@ static inline struct sg_insn *sg_emit_op(struct sg_dec *d, sg_handler fn, enum s
     return in;
 }
 
+/* a predicate that is read: a register or 0 or 1; ops_bits.c */
+int32_t SG_ISA(sg_dec_pred_source)(struct sg_dec *d, const struct sg_ptx_opnd *o, bool *neg);
+
 /* one per file; @return false: not mine or not supported */
 bool SG_ISA(sg_decode_int)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_bits)(struct sg_dec *d, const struct sg_ptx_insn *p);

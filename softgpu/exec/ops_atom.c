@@ -271,7 +271,8 @@ bool SG_ISA(sg_decode_atom)(struct sg_dec *d, const struct sg_ptx_insn *p)
 
     if (sg_ptx_has(p, SG_M_ASYNC))
         return sg_dec_refuse(d, "asynchronous reductions");
-    if (!operation(p, &op) || p->nopnds < 2u + atom + (op == CAS))
+    bool hint = sg_ptx_has(p, SG_M_L2__CACHE_HINT);
+    if (!operation(p, &op) || p->nopnds != 2u + atom + (op == CAS) + hint)
         return false;
     if (!legal(op, t) || size > 8 || nlog > 2)
         return sg_dec_refuse(d, "the operation on this type");

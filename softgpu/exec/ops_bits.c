@@ -129,18 +129,23 @@ static const struct sg_op_row preds[] = {R(AND, PRED, pred_and), R(OR, PRED, pre
 
 #define LOOK(table) sg_row(table, TB_ARRAY_LEN(table), p->op, t)
 
-static int32_t pred_operand(struct sg_dec *d, const struct sg_ptx_opnd *o, u32 *neg, unsigned bit)
+int32_t SG_ISA(sg_dec_pred_source)(struct sg_dec *d, const struct sg_ptx_opnd *o, bool *neg)
 {
-    bool n = false;
-
     if (o->kind == SG_OPND_IMM) { /* 0 or 1 */
-        *neg |= (o->imm != 0) << bit;
         int32_t t = sg_dec_temp(d);
         struct sg_insn *in = sg_dec_emit(d, pred_xor);
         in->r[0] = in->r[1] = in->r[2] = t; /* a predicate that is false */
+        *neg = (o->imm != 0) != o->neg;
         return t;
     }
-    int32_t off = sg_dec_pred(d, o, &n);
+    return sg_dec_pred(d, o, neg);
+}
+
+static int32_t pred_operand(struct sg_dec *d, const struct sg_ptx_opnd *o, u32 *neg, unsigned bit)
+{
+    bool n = false;
+    int32_t off = SG_ISA(sg_dec_pred_source)(d, o, &n);
+
     *neg |= (u32)n << bit;
     return off;
 }
@@ -170,7 +175,8 @@ static bool decode_lop3(struct sg_dec *d, const struct sg_ptx_insn *p)
     int32_t src[3];
     u32 neg = 0;
 
-    if (p->nopnds < 5 || p->opnds[4].kind != SG_OPND_IMM || (to_pred && p->nopnds < 6))
+    bool combines = sg_ptx_has(p, SG_M_AND) || sg_ptx_has(p, SG_M_OR);
+    if (p->opnds[4].kind != SG_OPND_IMM || to_pred != (p->nopnds == 6) || to_pred != combines)
         return false;
     for (unsigned i = 0; i < 3; i++)
         src[i] = sg_dec_src(d, &p->opnds[i + 1], SG_M_B32);

@@ -98,24 +98,42 @@ static const struct {
     SIX_ROW(S64, s64), SIX_ROW(F32, f32), SIX_ROW(F64, f64),
 };
 
+enum {
+    BIT_TYPES = 1,
+    UNSIGNED_TYPES = 2,
+    SIGNED_TYPES = 4,
+    FLOAT_TYPES = 8,
+    NUMBERS = UNSIGNED_TYPES | SIGNED_TYPES | FLOAT_TYPES,
+    ALL_TYPES = NUMBERS | BIT_TYPES,
+};
+
 static const sg_handler ordered_ftz[6] = {eq_f32_ftz, ne_f32_ftz, lt_f32_ftz,
                                           le_f32_ftz, gt_f32_ftz, ge_f32_ftz};
 
-static bool comparison(const struct sg_ptx_insn *p, enum sg_cmp *cmp)
+/* The comparison, if it is one for values of type @t. */
+static bool comparison(const struct sg_ptx_insn *p, enum sg_ptx_mod t, enum sg_cmp *cmp)
 {
     static const struct {
         uint16_t mod;
-        uint8_t cmp;
+        uint8_t cmp, types;
     } rows[] = {
-        {SG_M_EQ, SG_CMP_EQ},   {SG_M_NE, SG_CMP_NE},   {SG_M_LT, SG_CMP_LT},
-        {SG_M_LE, SG_CMP_LE},   {SG_M_GT, SG_CMP_GT},   {SG_M_GE, SG_CMP_GE},
-        {SG_M_LO, SG_CMP_LT},   {SG_M_LS, SG_CMP_LE},   {SG_M_HI, SG_CMP_GT},
-        {SG_M_HS, SG_CMP_GE},   {SG_M_EQU, SG_CMP_EQU}, {SG_M_NEU, SG_CMP_NEU},
-        {SG_M_LTU, SG_CMP_LTU}, {SG_M_LEU, SG_CMP_LEU}, {SG_M_GTU, SG_CMP_GTU},
-        {SG_M_GEU, SG_CMP_GEU}, {SG_M_NUM, SG_CMP_NUM}, {SG_M_NAN, SG_CMP_NAN},
+        {SG_M_EQ, SG_CMP_EQ, ALL_TYPES},      {SG_M_NE, SG_CMP_NE, ALL_TYPES},
+        {SG_M_LT, SG_CMP_LT, NUMBERS},        {SG_M_LE, SG_CMP_LE, NUMBERS},
+        {SG_M_GT, SG_CMP_GT, NUMBERS},        {SG_M_GE, SG_CMP_GE, NUMBERS},
+        {SG_M_LO, SG_CMP_LT, UNSIGNED_TYPES}, {SG_M_LS, SG_CMP_LE, UNSIGNED_TYPES},
+        {SG_M_HI, SG_CMP_GT, UNSIGNED_TYPES}, {SG_M_HS, SG_CMP_GE, UNSIGNED_TYPES},
+        {SG_M_EQU, SG_CMP_EQU, FLOAT_TYPES},  {SG_M_NEU, SG_CMP_NEU, FLOAT_TYPES},
+        {SG_M_LTU, SG_CMP_LTU, FLOAT_TYPES},  {SG_M_LEU, SG_CMP_LEU, FLOAT_TYPES},
+        {SG_M_GTU, SG_CMP_GTU, FLOAT_TYPES},  {SG_M_GEU, SG_CMP_GEU, FLOAT_TYPES},
+        {SG_M_NUM, SG_CMP_NUM, FLOAT_TYPES},  {SG_M_NAN, SG_CMP_NAN, FLOAT_TYPES},
     };
+    unsigned kind = t >= SG_M_B8 && t <= SG_M_B64    ? BIT_TYPES
+                    : t >= SG_M_U8 && t <= SG_M_U64  ? UNSIGNED_TYPES
+                    : t >= SG_M_F16 && t <= SG_M_F64 ? FLOAT_TYPES
+                                                     : SIGNED_TYPES;
+
     for (size_t i = 0; i < TB_ARRAY_LEN(rows); i++)
-        if (sg_ptx_has(p, (enum sg_ptx_mod)rows[i].mod)) {
+        if (sg_ptx_has(p, (enum sg_ptx_mod)rows[i].mod) && (rows[i].types & kind)) {
             *cmp = (enum sg_cmp)rows[i].cmp;
             return true;
         }
@@ -165,7 +183,7 @@ static u32 third(struct sg_dec *d, const struct sg_ptx_insn *p, int32_t *off)
         sg_dec_refuse(d, "an operand is missing");
         return 0;
     }
-    *off = sg_dec_pred(d, &p->opnds[3], &neg);
+    *off = SG_ISA(sg_dec_pred_source)(d, &p->opnds[3], &neg);
     return x | (neg ? 8u : 0u);
 }
 
@@ -210,7 +228,8 @@ static bool decode_setp(struct sg_dec *d, const struct sg_ptx_insn *p)
     int32_t r[5] = {0};
     enum sg_cmp cmp;
 
-    if (p->nopnds < 3 || !comparison(p, &cmp))
+    if (!comparison(p, t, &cmp) || (p->nopnds > 3) != (bool_op(p) != 0) ||
+        (sg_ptx_has(p, SG_M_FTZ) && t != SG_M_F32 && t != SG_M_F16 && t != SG_M_F16X2))
         return false;
     sg_handler fn = choose(t, cmp, sg_ptx_has(p, SG_M_FTZ));
     if (fn == NULL)
@@ -269,6 +288,16 @@ static u32 true_value(enum sg_ptx_mod t)
     }
 }
 
+/* Results of pairs are pairs or words, other pairs there are none. */
+static bool set_types(enum sg_ptx_mod td, enum sg_ptx_mod t)
+{
+    bool pair = td == SG_M_F16X2 || td == SG_M_BF16X2;
+
+    if (t == SG_M_F16X2 || t == SG_M_BF16X2)
+        return td == t || td == SG_M_U32 || td == SG_M_S32;
+    return !pair;
+}
+
 static bool decode_set(struct sg_dec *d, const struct sg_ptx_insn *p)
 {
     enum sg_ptx_mod td = sg_type_at(p, 0), t = sg_type_at(p, 1);
@@ -276,7 +305,9 @@ static bool decode_set(struct sg_dec *d, const struct sg_ptx_insn *p)
     int32_t r[5] = {0};
     enum sg_cmp cmp;
 
-    if (p->nopnds < 3 || !comparison(p, &cmp))
+    if (!comparison(p, t, &cmp) || (p->nopnds > 3) != (bool_op(p) != 0) ||
+        (sg_ptx_has(p, SG_M_FTZ) && t != SG_M_F32 && t != SG_M_F16 && t != SG_M_F16X2) ||
+        !set_types(td, t))
         return false;
     sg_handler fn = choose(t, cmp, sg_ptx_has(p, SG_M_FTZ));
     if (fn == NULL)
@@ -331,7 +362,8 @@ static bool decode_selp(struct sg_dec *d, const struct sg_ptx_insn *p, enum sg_p
     if (p->nopnds < 4)
         return false;
     int32_t a = sg_dec_src(d, &p->opnds[1], t), b = sg_dec_src(d, &p->opnds[2], t);
-    int32_t c = sg_dec_pred(d, &p->opnds[3], &neg), dst = sg_dec_dst(d, &p->opnds[0], t);
+    int32_t c = SG_ISA(sg_dec_pred_source)(d, &p->opnds[3], &neg),
+            dst = sg_dec_dst(d, &p->opnds[0], t);
     struct sg_insn *in = sg_dec_emit(d, sg_ptx_type_size(t) == 8 ? selp64 : selp32);
     in->r[0] = dst;
     in->r[1] = a;
@@ -373,6 +405,8 @@ bool SG_ISA(sg_decode_cmp)(struct sg_dec *d, const struct sg_ptx_insn *p)
     case SG_OP_SELP:
         return decode_selp(d, p, t);
     case SG_OP_SLCT:
+        if ((tc != SG_M_F32 && tc != SG_M_S32) || (tc == SG_M_S32 && sg_ptx_has(p, SG_M_FTZ)))
+            return false;
         sg_emit_op(
             d, tc == SG_M_F32 ? (wide ? slct64_f32 : slct32_f32) : (wide ? slct64_s32 : slct32_s32),
             t, t, t, tc)

@@ -326,7 +326,7 @@ static bool decode_bar(struct sg_dec *d, const struct sg_ptx_insn *p)
     }
     if (red) {
         x = sg_ptx_has(p, SG_M_POPC) ? 1 : sg_ptx_has(p, SG_M_AND) ? 2 : 3;
-        r[3] = sg_dec_pred(d, &p->opnds[p->nopnds - 1], &neg);
+        r[3] = SG_ISA(sg_dec_pred_source)(d, &p->opnds[p->nopnds - 1], &neg);
         y |= 2 | 16 | (neg ? 4u : 0u);
         r[0] =
             x == 1 ? sg_dec_dst(d, &p->opnds[0], SG_M_U32) : sg_dec_pred(d, &p->opnds[0], &ignored);

@@ -201,8 +201,11 @@ static bool decode_pack(struct sg_dec *d, const struct sg_ptx_insn *p)
                 {SG_M_S8, 8, 1},   {SG_M_U4, 4, 0},   {SG_M_S4, 4, 1}};
     bool three = p->nopnds > 3;
 
+    if (p->nopnds < 3 || sg_type_at(p, 1) != SG_M_S32 || !sg_ptx_has(p, SG_M_SAT) ||
+        p->nmods != 4u + three || (three && sg_type_at(p, 2) != SG_M_B32))
+        return false;
     for (size_t i = 0; i < TB_ARRAY_LEN(rows); i++)
-        if (rows[i].type == sg_type_at(p, 0)) {
+        if (rows[i].type == sg_type_at(p, 0) && three == (rows[i].bits < 16)) {
             struct sg_insn *in =
                 sg_emit_op(d, packed, SG_M_B32, SG_M_B32, SG_M_B32, three ? SG_M_B32 : SG_M_NONE);
             in->x = rows[i].bits;
@@ -220,7 +223,10 @@ bool SG_ISA(sg_decode_cvt)(struct sg_dec *d, const struct sg_ptx_insn *p)
 
     if (sg_ptx_has(p, SG_M_PACK))
         return decode_pack(d, p);
-    if (rnd == SG_M_RS || src == SG_M_NONE || p->nopnds < 2)
+    bool two =
+        (dst == SG_M_F16X2 || dst == SG_M_BF16X2 || dst == SG_M_E4M3X2 || dst == SG_M_E5M2X2) &&
+        src == SG_M_F32;
+    if (src == SG_M_NONE || sg_type_at(p, 2) != SG_M_NONE || p->nopnds != 2u + two)
         return false;
     if (is_int(dst) && is_int(src) && plain && p->opnds[1].kind != SG_OPND_IMM) {
         unsigned sreg = sg_ptx_type_size(src) == 8 ? 8 : 4,
@@ -234,7 +240,6 @@ bool SG_ISA(sg_decode_cvt)(struct sg_dec *d, const struct sg_ptx_insn *p)
     }
     for (size_t i = 0; plain && i < TB_ARRAY_LEN(fast); i++)
         if (fast[i].dst == dst && fast[i].src == src && fast[i].rnd == rnd) {
-            bool two = p->nopnds > 2;
             sg_emit_op(d, fast[i].fn, dst, src, two ? src : SG_M_NONE, SG_M_NONE);
             return true;
         }

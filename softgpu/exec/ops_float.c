@@ -225,7 +225,9 @@ static bool decode_minmax(struct sg_dec *d, const struct sg_ptx_insn *p, enum sg
     bool three = p->nopnds > 3;
     sg_handler fn = LOOK(minmax);
 
-    if (t == SG_M_F64 && (flags || three))
+    bool xorsign = sg_ptx_has(p, SG_M_XORSIGN);
+    if ((t == SG_M_F64 && (flags || three)) || xorsign != sg_ptx_has(p, SG_M_ABS) ||
+        (xorsign && three))
         return false;
     if (flags != 0 || three)
         fn = three ? (max ? any_max3_f32 : any_min3_f32) : max ? any_max_f32 : any_min_f32;

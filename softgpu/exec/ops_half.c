@@ -71,7 +71,7 @@ bool SG_ISA(sg_decode_half)(struct sg_dec *d, const struct sg_ptx_insn *p)
                      (sg_ptx_has(p, SG_M_XORSIGN) ? SG_NUM_XORSIGN : 0u);
     sg_handler fn = LOOK(single);
 
-    if (sg_ptx_has(p, SG_M_OOB))
+    if (sg_ptx_has(p, SG_M_XORSIGN) != sg_ptx_has(p, SG_M_ABS))
         return false;
     if (fn != NULL) {
         sg_emit_op(d, fn, t, t, SG_M_NONE, SG_M_NONE)->x = flags;

@@ -85,7 +85,7 @@ static bool decode_shfl(struct sg_dec *d, const struct sg_ptx_insn *p)
     int32_t r[7] = {0};
     u32 y = sync ? 8 : 0;
 
-    if (p->nopnds < 4u + sync)
+    if (p->nopnds != 4u + sync)
         return false;
     for (u32 i = 0; i < 4; i++)
         if (sg_ptx_has(p, (enum sg_ptx_mod)modes[i]))
@@ -152,14 +152,14 @@ static bool decode_vote(struct sg_dec *d, const struct sg_ptx_insn *p)
     u32 y = sync ? 8 : 0;
     int32_t members = 0, pred;
 
-    if (p->nopnds < 2u + sync)
+    if (p->nopnds != 2u + sync)
         return false;
     for (u32 i = 0; i < 4; i++)
         if (sg_ptx_has(p, (enum sg_ptx_mod)modes[i]))
             y |= i;
     if (sync)
         members = sg_dec_src(d, &p->opnds[2], SG_M_B32);
-    pred = sg_dec_pred(d, &p->opnds[1], &neg);
+    pred = SG_ISA(sg_dec_pred_source)(d, &p->opnds[1], &neg);
     ballot = (y & 3) == BALLOT;
     int32_t dst =
         ballot ? sg_dec_dst(d, &p->opnds[0], SG_M_B32) : sg_dec_pred(d, &p->opnds[0], &ignored);
