@@ -83,7 +83,8 @@ struct CUctx_st {
     unsigned id; /* unique in the process */
     struct sg_device *dev;
     unsigned flags;
-    bool is_primary, active;
+    bool is_primary;
+    atomic_bool active;          /* read without a lock by every call */
     _Atomic int sticky;          /* CUresult that killed this context, 0: alive */
     struct CUstream_st *legacy;  /* the NULL stream; made with the context */
     struct CUstream_st *streams; /* all others, linked by next_in_ctx, per-thread ones included */

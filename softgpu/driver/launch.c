@@ -18,7 +18,7 @@ static CUresult read_extra(void **extra, const void **buffer, size_t *size)
     const size_t *given = NULL;
 
     *buffer = NULL;
-    while (extra[0] != NULL && extra[0] != CU_LAUNCH_PARAM_END) {
+    while (extra[0] != CU_LAUNCH_PARAM_END) { /* which is NULL */
         if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
             *buffer = extra[1];
         else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
@@ -122,7 +122,7 @@ static CUresult copy_attrs(const struct sg_launch_spec *s, struct sg_kernel_work
         return r;
     if (!s->attrs)
         return CUDA_ERROR_INVALID_VALUE;
-    k->attrs = malloc(s->nattrs * sizeof(*k->attrs));
+    k->attrs = calloc(s->nattrs, sizeof(*k->attrs));
     if (!k->attrs)
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (unsigned i = 0; i < s->nattrs && r == CUDA_SUCCESS; i++) {

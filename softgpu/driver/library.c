@@ -177,7 +177,7 @@ static CUresult instance_now(struct CUlib_st *lib, struct CUctx_st *ctx, struct 
 
 CUresult sg_kernel_function(CUkernel kernel, struct CUctx_st *ctx, struct CUfunc_st **out)
 {
-    struct CUmod_st *m;
+    struct CUmod_st *m = NULL;
     CUresult r = instance_now(kernel->lib, ctx, &m);
 
     if (r != CUDA_SUCCESS)

@@ -41,7 +41,7 @@ struct api {
     CUresult (*error)(CUresult, const char **);
 };
 
-static enum tb_status load(const char *libdir, struct api *api, struct tb_error *err)
+static bool load(const char *libdir, struct api *api, struct tb_error *err)
 {
     const struct {
         const char *name;
@@ -60,16 +60,20 @@ static enum tb_status load(const char *libdir, struct api *api, struct tb_error 
 
     snprintf(path, sizeof(path), "%s/libcuda.so.1", libdir);
     lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!lib)
-        return tb_fail(err, TB_ERR_SYS, "cannot load '%s': %s", path, dlerror());
+    if (!lib) {
+        tb_fail(err, TB_ERR_SYS, "cannot load '%s': %s", path, dlerror());
+        return false;
+    }
     for (size_t i = 0; i < TB_ARRAY_LEN(names); i++) {
         void *f = dlsym(lib, names[i].name);
 
-        if (!f)
-            return tb_fail(err, TB_ERR_SYS, "no '%s' in '%s'", names[i].name, path);
+        if (!f) {
+            tb_fail(err, TB_ERR_SYS, "no '%s' in '%s'", names[i].name, path);
+            return false;
+        }
         memcpy((char *)api + names[i].offset, &f, sizeof(f));
     }
-    return TB_OK;
+    return true;
 }
 
 static int attribute(const struct api *api, CUdevice_attribute a, CUdevice d)
@@ -112,7 +116,7 @@ int sg_cmd_info(int argc, char **argv)
     struct tb_cli_rest rest;
     char libdir[SG_RUN_PATH];
     const char *why = "";
-    struct api api;
+    struct api api = {0};
     int status, n = 0;
     CUresult r;
 
@@ -120,7 +124,7 @@ int sg_cmd_info(int argc, char **argv)
         return status;
     if (rest.count)
         return tb_cli_usage(&command, "what is '%s'?", rest.item[0]);
-    if (sg_run_libdir(opt.run.libdir, libdir, &err) != TB_OK || load(libdir, &api, &err) != TB_OK)
+    if (sg_run_libdir(opt.run.libdir, libdir, &err) != TB_OK || !load(libdir, &api, &err))
         return tb_cli_error(command.name, &err);
     r = api.init(0);
     if (r == CUDA_SUCCESS)

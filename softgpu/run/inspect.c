@@ -59,7 +59,7 @@ static bool is_elf(const struct image *im)
 /* Copies of headers: nothing says that they are aligned in the file. */
 static bool section(const struct image *im, unsigned i, Elf64_Shdr *out)
 {
-    Elf64_Ehdr e;
+    Elf64_Ehdr e = {0};
     const void *p;
 
     memcpy(&e, im->p, sizeof(e));
@@ -83,8 +83,8 @@ static const char *string_in(const struct image *im, const Elf64_Shdr *table, ui
 
 static bool section_named(const struct image *im, const char *name, Elf64_Shdr *out)
 {
-    Elf64_Ehdr e;
-    Elf64_Shdr names;
+    Elf64_Ehdr e = {0};
+    Elf64_Shdr names = {0};
 
     memcpy(&e, im->p, sizeof(e));
     if (!section(im, e.e_shstrndx, &names))
@@ -98,7 +98,7 @@ static bool section_named(const struct image *im, const char *name, Elf64_Shdr *
 /* The runtime among the needed libraries. */
 static void find_cudart(const struct image *im, char *out, size_t size)
 {
-    Elf64_Shdr dynamic, strings;
+    Elf64_Shdr dynamic = {0}, strings = {0};
     const unsigned char *p;
 
     if (!section_named(im, ".dynamic", &dynamic) || !section(im, dynamic.sh_link, &strings))
@@ -150,7 +150,7 @@ static void each_fatbin(const struct image *im, sg_fatbin_fn *fn, void *arg)
 enum tb_status sg_program_fatbins(const char *path, sg_fatbin_fn *fn, void *arg,
                                   struct tb_error *err)
 {
-    struct image im;
+    struct image im = {0};
     enum tb_status st = map_file(path, &im, err);
 
     if (st != TB_OK)
@@ -201,7 +201,7 @@ static void count_fatbin(void *arg, const void *fatbin, size_t size, bool reloca
 enum tb_status sg_program_inspect(const char *path, struct sg_program *out, struct tb_error *err)
 {
     struct sg_program p = {0};
-    struct image im;
+    struct image im = {0};
     enum tb_status st = map_file(path, &im, err);
 
     if (st != TB_OK)
