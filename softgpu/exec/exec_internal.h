@@ -20,9 +20,10 @@
 
 #define SG_CAT2(a, b) a##b
 #define SG_CAT(a, b) SG_CAT2(a, b)
-#ifdef SG_ISA_SUFFIX
-#define SG_ISA(name) SG_CAT(name, SG_ISA_SUFFIX)
+#ifndef SG_ISA_SUFFIX /* only the files ops_*.c are compiled for one instruction set */
+#define SG_ISA_SUFFIX _base
 #endif
+#define SG_ISA(name) SG_CAT(name, SG_ISA_SUFFIX)
 
 struct sg_warp;
 struct sg_insn;
