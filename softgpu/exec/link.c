@@ -118,6 +118,7 @@ static enum tb_status make_tables(struct sg_image *image, struct tb_error *err)
 {
     size_t nvars = 0, nfuncs = 0, names = 16;
 
+    image->nvars = image->nfuncs = 0;
     for (size_t k = 0; k < image->nmods; k++) {
         const struct sg_ptx_module *m = image->mods[k];
         nvars += m->nvars;
