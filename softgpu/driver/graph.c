@@ -47,7 +47,7 @@ static bool room(void *array, size_t n, size_t *cap, size_t size)
         return false;
     memcpy(array, &grown, sizeof(grown));
     *cap = more;
-    return true;
+    return true; /* cppcheck-suppress memleak ; the array owns it now */
 }
 
 static void take_out(CUgraphNode *v, size_t *n, const struct CUgraphNode_st *node)
