@@ -15,6 +15,8 @@
 /* A query waits so long for what it sets going: not for a kernel that waits for the host. */
 #define QUERY_NS UINT64_C(50000000)
 #define GRACE_NS UINT64_C(20000000) /* how long others hold still for a host function */
+/* After this time a kernel may be waiting for a copy or a host function: they run beside it. */
+#define PATIENCE_NS UINT64_C(1000000000)
 
 uint64_t sg_now_ns(void)
 {
@@ -94,17 +96,27 @@ static bool is_device_work(const struct sg_work *w)
            w->kind == SG_WORK_MEM_ALLOC || w->kind == SG_WORK_MEM_FREE;
 }
 
-static void run_device(struct sg_engine *e, struct sg_item *i)
+static bool is_kernel(const struct sg_item *i)
+{
+    return i->work && i->work->w.kind == SG_WORK_KERNEL;
+}
+
+/* @busy: what says that this kind of executor is taken. */
+static void run_device(struct sg_engine *e, struct sg_item *i, bool *busy)
 {
     CUresult result = sticky_of(i->ctx);
 
-    e->busy = true;
+    *busy = true;
+    if (is_kernel(i))
+        e->kernel_since = sg_now_ns();
     i->state = SG_ITEM_RUNNING;
     pthread_mutex_unlock(&e->lock);
     if (result == CUDA_SUCCESS)
         result = execute(&i->work->w, i->ctx);
     pthread_mutex_lock(&e->lock);
-    e->busy = false;
+    *busy = false;
+    if (is_kernel(i))
+        e->kernel_since = 0;
     sg_item_finish(e, i, result);
 }
 
@@ -142,27 +154,61 @@ static void poll_items(struct sg_engine *e)
     }
 }
 
-static bool kernel_is_next(const struct sg_engine *e)
+bool sg_engine_stuck(const struct sg_engine *e, uint64_t now)
 {
-    const struct sg_wref *w = e->nheap ? e->heap[0]->work : NULL;
-
-    return w && w->w.kind == SG_WORK_KERNEL;
+    return e->kernel_since && now >= e->kernel_since + PATIENCE_NS;
 }
 
-static bool step(struct sg_engine *e, bool kernels)
-{
-    struct sg_item *i;
+/* Which kernels a thread executes itself: all, or those of a context or stream. One that waits for
+ * the host must not catch a thread that waits for something else. */
+struct kernels {
+    bool all;
+    const struct CUctx_st *ctx;
+    const struct CUstream_st *stream;
+};
 
-    if (e->busy || (e->hosts && sg_now_ns() < e->grace_until))
+static bool accepts(const struct kernels *k, const struct sg_item *i)
+{
+    const struct CUstream_st *s = i->stream;
+
+    if (k->all || s->ctx == k->ctx || s == k->stream)
+        return true;
+    return k->stream && k->stream->legacy && s->ctx == k->stream->ctx &&
+           !(s->flags & CU_STREAM_NON_BLOCKING);
+}
+
+static bool kernel_is_next(const struct sg_engine *e)
+{
+    return e->nheap && is_kernel(e->heap[0]);
+}
+
+/* The place of the first ready item that is no kernel; e->nheap: there is none. */
+static unsigned first_other(const struct sg_engine *e)
+{
+    unsigned best = e->nheap;
+
+    for (unsigned i = 0; i < e->nheap; i++)
+        if (!is_kernel(e->heap[i]) && (best == e->nheap || e->heap[i]->rank < e->heap[best]->rank))
+            best = i;
+    return best;
+}
+
+static bool step(struct sg_engine *e, const struct kernels *kernels)
+{
+    uint64_t now = sg_now_ns();
+    bool beside = e->busy;
+    struct sg_item *i;
+    unsigned at;
+
+    if ((e->hosts && now < e->grace_until) || (beside && (e->side || !sg_engine_stuck(e, now))))
         return false;
     poll_items(e);
-    if (!kernels && kernel_is_next(e))
+    at = beside ? first_other(e) : 0;
+    if (at >= e->nheap || (is_kernel(e->heap[at]) && !accepts(kernels, e->heap[at])))
         return false;
-    i = sg_heap_pop(e);
-    if (!i)
-        return false;
+    i = sg_heap_take(e, at);
     if (i->work && is_device_work(&i->work->w)) {
-        run_device(e, i);
+        run_device(e, i, beside ? &e->side : &e->busy);
     } else if (i->work && i->work->w.kind == SG_WORK_HOST) {
         run_host(e, i);
     } else if (i->work && i->work->w.kind == SG_WORK_BATCH_MEM_OP) {
@@ -176,30 +222,41 @@ static bool step(struct sg_engine *e, bool kernels)
 
 bool sg_engine_step(struct sg_engine *e)
 {
-    return step(e, true);
+    return step(e, &(struct kernels){.all = true});
+}
+
+/* When a thread that found nothing to do must look again, if nobody wakes it; 0: it need not. */
+static uint64_t look_again(const struct sg_engine *e)
+{
+    uint64_t now = sg_now_ns();
+
+    if (e->hosts && now < e->grace_until)
+        return e->grace_until;
+    if (e->kernel_since && !sg_engine_stuck(e, now))
+        return e->kernel_since + PATIENCE_NS;
+    return e->npolled && (!e->busy || e->kernel_since) ? now + POLL_NS : 0;
+}
+
+static void wait_for(struct sg_item *i, const struct kernels *kernels)
+{
+    struct sg_engine *e = sg_driver.engine;
+
+    e->waiters++;
+    while (i->state != SG_ITEM_DONE) {
+        if (step(e, kernels) || i->state == SG_ITEM_DONE)
+            continue;
+        if (!e->busy && !e->asked && kernel_is_next(e) && !accepts(kernels, e->heap[0]) &&
+            !sg_engine_ask(e, 1) && sg_engine_step(e))
+            continue;
+        wait_changed(e, look_again(e));
+    }
+    e->waiters--;
+    e->last_call_ns = sg_now_ns();
 }
 
 void sg_engine_wait(struct sg_item *i)
 {
-    struct sg_engine *e = sg_driver.engine;
-    uint64_t now;
-
-    e->waiters++;
-    while (i->state != SG_ITEM_DONE) {
-        if (sg_engine_step(e))
-            continue;
-        if (i->state == SG_ITEM_DONE)
-            break;
-        now = sg_now_ns();
-        if (e->npolled && !e->busy)
-            wait_changed(e, now + POLL_NS);
-        else if (e->hosts && now < e->grace_until)
-            wait_changed(e, e->grace_until);
-        else
-            wait_changed(e, 0);
-    }
-    e->waiters--;
-    e->last_call_ns = sg_now_ns();
+    wait_for(i, &(struct kernels){.stream = i->stream});
 }
 
 /* The thread that asks must not be caught in a kernel that waits for this very thread: kernels are
@@ -210,19 +267,21 @@ static bool let_run(struct sg_engine *e, unsigned steps, const struct sg_item *u
 
     if (!sg_engine_ask(e, steps))
         return false;
-    while (e->asked && until->state != SG_ITEM_DONE && sg_now_ns() < deadline)
+    while ((e->asked || e->asked_now) && until->state != SG_ITEM_DONE && sg_now_ns() < deadline)
         wait_changed(e, deadline);
     e->asked = 0;
+    pthread_cond_broadcast(&e->changed); /* others may have asked too */
     return e->asked_ran;
 }
 
 void sg_engine_progress(struct sg_engine *e, uint64_t id, uint64_t *queries, struct sg_item *until)
 {
     unsigned steps = sg_hash64(sg_driver.opt.seed, ~id, *queries) % 4;
+    const struct kernels none = {0};
     bool moved = steps == 0; /* the next one draws anew */
 
     e->last_call_ns = sg_now_ns();
-    for (; steps && until->state != SG_ITEM_DONE && step(e, false); steps--)
+    for (; steps && until->state != SG_ITEM_DONE && step(e, &none); steps--)
         moved = true;
     if (steps && until->state != SG_ITEM_DONE && kernel_is_next(e) && let_run(e, steps, until))
         moved = true;
@@ -254,7 +313,7 @@ CUresult sg_engine_drain_ctx(struct CUctx_st *ctx)
         if (!i || i->seq > limit)
             break;
         sg_item_get(i);
-        sg_engine_wait(i);
+        wait_for(i, &(struct kernels){.ctx = ctx});
         sg_item_put(i);
     }
     for (struct CUstream_st *s = ctx->streams; s; s = s->next_in_ctx)

@@ -1,7 +1,7 @@
 /*
- * The two threads of the queue, made when first needed: one executes pending work when the host has
- * made no call for a while, one calls host functions. And what fork() leaves: a child has neither
- * threads nor pending work.
+ * The threads of the queue, made when first needed: one executes pending work when the host has
+ * made no call for a while, with a second one for what the first may be waiting for, and one calls
+ * host functions. And what fork() leaves: a child has neither threads nor pending work.
  */
 #include "softgpu/driver/stream.h"
 
@@ -37,6 +37,33 @@ static void sleep_until(struct sg_engine *e, pthread_cond_t *cond, uint64_t unti
     pthread_cond_timedwait(cond, &e->lock, &t);
 }
 
+static void *idle_main(void *unused);
+
+/* A second thread, before the first may be caught in a kernel that waits for other work. */
+static void need_another(struct sg_engine *e)
+{
+    if (e->nidle == 1 && e->npending > 1)
+        e->nidle += start(idle_main);
+}
+
+/* One of the items that somebody asked for. */
+static void run_asked(struct sg_engine *e)
+{
+    bool ran;
+
+    e->asked--;
+    e->asked_now++;
+    e->asked_ran = true; /* before it: the one who asks may not wait for the end */
+    need_another(e);
+    ran = sg_engine_step(e);
+    e->asked_now--;
+    if (!ran) {
+        e->asked = 0;
+        e->asked_ran = false;
+    }
+    pthread_cond_broadcast(&e->changed);
+}
+
 static void *idle_main(void *unused)
 {
     struct sg_engine *e = sg_engine_lock();
@@ -46,24 +73,19 @@ static void *idle_main(void *unused)
         uint64_t now = sg_now_ns();
 
         if (e->asked) {
-            unsigned left = e->asked - 1;
-            bool ran;
-
-            e->asked_ran = true; /* before it: the one who asks may not wait for the end */
-            ran = sg_engine_step(e);
-            e->asked_ran &= ran;
-            e->asked = ran && e->asked ? left : 0;
-            pthread_cond_broadcast(&e->changed);
+            run_asked(e);
         } else if (!e->npending) {
-            e->idle_sleeps = true;
+            e->idle_sleepers++;
             pthread_cond_wait(&e->idle, &e->lock);
-            e->idle_sleeps = false;
+            e->idle_sleepers--;
         } else if (now < e->last_call_ns + SILENCE_NS) {
             sleep_until(e, &e->idle, e->last_call_ns + SILENCE_NS);
-        } else if (e->waiters) {
+        } else if (e->waiters && !sg_engine_stuck(e, now)) {
             sleep_until(e, &e->idle, now + SILENCE_NS);
-        } else if (!sg_engine_step(e)) {
-            sleep_until(e, &e->changed, now + RETRY_NS);
+        } else {
+            need_another(e);
+            if (!sg_engine_step(e))
+                sleep_until(e, &e->changed, now + RETRY_NS);
         }
     }
     return NULL;
@@ -71,21 +93,21 @@ static void *idle_main(void *unused)
 
 void sg_engine_need_idle_thread(struct sg_engine *e)
 {
-    if (!e->has_idle_thread)
-        e->has_idle_thread = start(idle_main);
-    else if (e->idle_sleeps)
+    if (!e->nidle)
+        e->nidle += start(idle_main);
+    else if (e->idle_sleepers)
         pthread_cond_signal(&e->idle);
 }
 
 bool sg_engine_ask(struct sg_engine *e, unsigned steps)
 {
-    if (!e->has_idle_thread)
-        e->has_idle_thread = start(idle_main);
-    if (!e->has_idle_thread)
+    if (!e->nidle)
+        e->nidle += start(idle_main);
+    if (!e->nidle)
         return false;
     e->asked = steps;
     pthread_cond_signal(&e->idle);
-    pthread_cond_signal(&e->changed); /* it may sleep there between two tries */
+    pthread_cond_broadcast(&e->changed); /* it may sleep there between two tries */
     return true;
 }
 
@@ -178,9 +200,11 @@ static void fork_child(void)
     pthread_cond_init(&e->jobs, NULL);
     e->head = e->tail = NULL;
     e->npending = e->nheap = e->npolled = e->waiters = e->hosts = 0;
-    e->busy = e->has_idle_thread = e->has_host_thread = e->idle_sleeps = false;
+    e->side = false;
+    e->kernel_since = 0;
+    e->busy = e->has_host_thread = false;
     e->job_head = e->job_tail = NULL;
-    e->asked = 0;
+    e->asked = e->asked_now = e->nidle = e->idle_sleepers = 0;
 }
 
 void sg_engine_fork_init(void)

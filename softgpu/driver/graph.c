@@ -31,6 +31,11 @@ CUresult sg_node_check_type(CUgraphNode node, CUgraphNodeType type)
     return r == CUDA_SUCCESS && node->type != type ? CUDA_ERROR_INVALID_VALUE : r;
 }
 
+bool sg_kernel_alive(const struct sg_kernel_work *k)
+{
+    return sg_handle_is(k->func, SG_MAGIC_FUNC);
+}
+
 /* ---- arrays that grow -------------------------------------------- */
 
 /* Room for one more element of @size bytes in the array whose address is at @array. */
@@ -278,19 +283,18 @@ bool sg_graph_has_mem(const struct CUgraph_st *g)
     return has;
 }
 
-/* Nodes are in order of their uid; @uid may be a node's own or that of the node it is a clone of.
- */
+/* Clones keep the order of their origins; nodes that were added since come behind them. */
 static CUgraphNode find_here(CUgraph g, uint64_t uid)
 {
     size_t lo = 0, hi = g->n;
 
-    while (lo < hi) { /* clones keep the order of their origins */
+    while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        CUgraphNode node = g->nodes[mid];
+        uint64_t origin = g->nodes[mid]->origin;
 
-        if (node->origin == uid)
-            return node;
-        if (node->origin < uid)
+        if (origin == uid)
+            return g->nodes[mid];
+        if (origin && origin < uid)
             lo = mid + 1;
         else
             hi = mid;

@@ -87,6 +87,8 @@ CUresult sg_node_check(CUgraphNode node);
 CUresult sg_node_check_type(CUgraphNode node, CUgraphNodeType type);
 
 CUresult sg_graph_exec_check(CUgraphExec x);
+/** sg_kernel_alive - is the function still loaded? Nodes outlive modules. */
+bool sg_kernel_alive(const struct sg_kernel_work *k);
 
 /* ---- graph.c: with the lock -------------------------------------- */
 

@@ -80,6 +80,14 @@ static CUresult put(struct sg_kernel_work *k, CUkernelNodeAttrID id,
     return CUDA_SUCCESS;
 }
 
+CUresult sg_kernel_set_priority(struct sg_kernel_work *k, int priority)
+{
+    CUkernelNodeAttrValue v = {.priority = priority};
+
+    return find(k, CU_LAUNCH_ATTRIBUTE_PRIORITY) ? CUDA_SUCCESS
+                                                 : put(k, CU_LAUNCH_ATTRIBUTE_PRIORITY, &v);
+}
+
 static bool divides(unsigned a, uint32_t b)
 {
     return a && b % a == 0;
@@ -105,7 +113,8 @@ static CUresult set_locked(CUgraphNode node, const CUlaunchAttribute *attrs, uns
 {
     struct sg_work w;
     struct sg_wref *ref;
-    CUresult r = sg_work_clone(&node->work->w, &w);
+    CUresult r = sg_kernel_alive(&node->work->w.kernel) ? sg_work_clone(&node->work->w, &w)
+                                                        : CUDA_ERROR_INVALID_VALUE;
 
     if (r != CUDA_SUCCESS)
         return r;

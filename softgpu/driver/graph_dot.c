@@ -36,7 +36,7 @@ static void print_work(FILE *f, const struct sg_work *w, unsigned flags)
 {
     switch (w->kind) {
     case SG_WORK_KERNEL:
-        fprintf(f, "\\n%s", w->kernel.func->info->name);
+        fprintf(f, "\\n%s", sg_kernel_alive(&w->kernel) ? w->kernel.func->info->name : "unloaded");
         if (wants(flags, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS))
             fprintf(f, "\\n\\<\\<\\<(%u,%u,%u),(%u,%u,%u),%u\\>\\>\\>", w->kernel.grid[0],
                     w->kernel.grid[1], w->kernel.grid[2], w->kernel.block[0], w->kernel.block[1],

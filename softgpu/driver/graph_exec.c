@@ -208,6 +208,22 @@ static struct sg_item *make_item(CUgraphNode node, struct CUstream_st *s, uint64
     return i;
 }
 
+/* Modules may have been unloaded since. */
+static bool can_run(const struct CUgraph_st *g)
+{
+    bool can = true;
+
+    for (size_t i = 0; i < g->n && can; i++) {
+        const struct CUgraphNode_st *node = g->nodes[i];
+
+        if (node->child)
+            can = can_run(node->child);
+        else if (node->type == CU_GRAPH_NODE_TYPE_KERNEL)
+            can = sg_kernel_alive(&node->work->w.kernel);
+    }
+    return can;
+}
+
 /* All items of a graph before any is linked: if one is missing, none was promised. A child graph
  * has one before and one behind its own. */
 static bool make_items(CUgraph g, struct CUstream_st *s, uint64_t flags)
@@ -296,8 +312,8 @@ static CUresult launch(struct CUgraphExec_st *x, struct CUstream_st *s)
 {
     CUgraph g = x->graph;
     struct sg_item *begin, *end = NULL;
-    CUresult r =
-        sg_memnodes_check(g, x->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, s);
+    bool auto_free = x->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    CUresult r = can_run(g) ? sg_memnodes_check(g, auto_free, s) : CUDA_ERROR_INVALID_HANDLE;
 
     if (r != CUDA_SUCCESS)
         return r;

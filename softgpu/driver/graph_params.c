@@ -209,8 +209,10 @@ static CUresult lend_params(CUgraphNode node)
 static CUresult get_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v3 *out)
 {
     const struct sg_kernel_work *k = &node->work->w.kernel;
-    CUresult r = lend_params(node);
+    CUresult r = sg_kernel_alive(k) ? lend_params(node) : CUDA_ERROR_INVALID_VALUE;
 
+    if (r != CUDA_SUCCESS)
+        return r;
     *out = (CUDA_KERNEL_NODE_PARAMS_v3){
         .func = k->kernel ? NULL : k->func,
         .gridDimX = k->grid[0],
@@ -224,7 +226,7 @@ static CUresult get_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v3 *out)
         .kern = k->kernel,
         .ctx = k->kernel ? node->work->w.ctx : NULL,
     };
-    return r;
+    return CUDA_SUCCESS;
 }
 
 CUresult sg_node_params_get(CUgraphNode node, CUgraphNodeParams *p)

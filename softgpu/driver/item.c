@@ -26,15 +26,15 @@ static void heap_push(struct sg_engine *e, struct sg_item *i)
     e->heap[at] = i;
 }
 
-struct sg_item *sg_heap_pop(struct sg_engine *e)
+struct sg_item *sg_heap_take(struct sg_engine *e, unsigned at)
 {
-    struct sg_item *first, *last;
-    unsigned at = 0, child;
+    struct sg_item *taken = e->heap[at], *last = e->heap[--e->nheap];
+    unsigned child;
 
-    if (!e->nheap)
-        return NULL;
-    first = e->heap[0];
-    last = e->heap[--e->nheap];
+    if (at == e->nheap)
+        return taken;
+    for (; at && before(last, e->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        e->heap[at] = e->heap[(at - 1) / 2];
     while ((child = 2 * at + 1) < e->nheap) {
         if (child + 1 < e->nheap && before(e->heap[child + 1], e->heap[child]))
             child++;
@@ -44,7 +44,7 @@ struct sg_item *sg_heap_pop(struct sg_engine *e)
         at = child;
     }
     e->heap[at] = last;
-    return first;
+    return taken;
 }
 
 /* Room for one more pending item in both arrays, so that making items ready cannot fail. */

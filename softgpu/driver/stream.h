@@ -155,16 +155,20 @@ struct sg_engine {
     unsigned nheap, heap_cap;
     struct sg_item **polled;
     unsigned npolled;
-    bool busy; /* somebody executes device work */
+    bool busy;             /* somebody executes device work */
+    uint64_t kernel_since; /* it is a kernel, begun then; else 0 */
+    bool side;             /* somebody executes a copy or set beside a kernel that does not end */
     unsigned waiters;
     unsigned hosts;        /* host functions that run or wait for their thread */
     uint64_t grace_until;  /* while hosts > 0: others hold still until then */
     uint64_t last_call_ns; /* the background thread acts on silence */
     uint64_t seq, next_stream, next_event, next_capture, next_graph, next_node;
-    bool has_idle_thread, has_host_thread;
-    bool idle_sleeps; /* until it is told that there is work */
-    unsigned asked;   /* items that the idle thread is to run now, for a query */
-    bool asked_ran;   /* it has begun one of them */
+    bool has_host_thread;
+    unsigned nidle;         /* background threads */
+    unsigned idle_sleepers; /* background threads that sleep until they are told of work */
+    unsigned asked;     /* items that a background thread is to run now, for somebody who asks */
+    unsigned asked_now; /* those that are being run */
+    bool asked_ran;     /* one of them was begun */
     struct sg_job *job_head, *job_tail;
     struct CUevent_st *events;
     struct sg_capture *captures; /* not ended */
@@ -202,7 +206,8 @@ void sg_item_submit(struct sg_item *i);
 void sg_item_get(struct sg_item *i);
 void sg_item_put(struct sg_item *i); /* NULL is legal */
 
-struct sg_item *sg_heap_pop(struct sg_engine *e); /* the ready item of smallest rank, or NULL */
+/** sg_heap_take - take a ready item; the one at 0 has the smallest rank, the others lie anyhow */
+struct sg_item *sg_heap_take(struct sg_engine *e, unsigned at);
 
 /** sg_stream_fanin - how many items the next one of a stream may have to follow */
 unsigned sg_stream_fanin(const struct CUstream_st *s);
@@ -217,6 +222,8 @@ CUresult sg_stream_push(struct CUstream_st *s, struct CUctx_st *ctx, struct sg_w
 void sg_engine_wait(struct sg_item *i);
 /** sg_engine_step - execute one ready item; false if there is none or somebody else executes */
 bool sg_engine_step(struct sg_engine *e);
+/** sg_engine_stuck - does a kernel run for so long that it may wait for something? */
+bool sg_engine_stuck(const struct sg_engine *e, uint64_t now);
 /** sg_engine_progress - what a query does: a few steps, their number drawn from the seed */
 void sg_engine_progress(struct sg_engine *e, uint64_t id, uint64_t *queries, struct sg_item *until);
 void sg_item_finish(struct sg_engine *e, struct sg_item *i, CUresult result);
@@ -254,6 +261,9 @@ void sg_events_destroy_ctx(struct CUctx_st *ctx);
 
 /* With the lock. */
 void sg_graph_exec_unref(struct CUgraphExec_st *exec);
+/** sg_kernel_set_priority - the priority of a stream, which a captured kernel keeps; one that the
+ * launch itself asked for stays */
+CUresult sg_kernel_set_priority(struct sg_kernel_work *k, int priority);
 /** sg_memnode_free - what cuMemFree and cuMemFreeAsync ask first, without the lock: is @addr memory
  * that a graph allocates? Then *@result says whether a launch has allocated it, as the calls go,
  * and it counts as free from here on. */

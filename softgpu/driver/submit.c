@@ -28,6 +28,16 @@ static CUresult enqueue(struct CUstream_st *s, struct sg_wref *ref, bool wait)
     return atomic_load(&ctx->sticky) ? (CUresult)atomic_load(&ctx->sticky) : r;
 }
 
+/* A node, to which only this thread has access so far. With the lock. */
+static CUresult capture(struct CUstream_st *s, struct sg_wref *ref)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    if (ref->w.kind == SG_WORK_KERNEL && s->priority)
+        r = sg_kernel_set_priority(&ref->w.kernel, s->priority);
+    return r == CUDA_SUCCESS ? sg_capture_add(s, sg_wref_get(ref), NULL) : r;
+}
+
 /* @sync: a call that returns when the work is done, which no captured stream can promise. */
 static CUresult submit(CUstream given, struct sg_work *w, bool sync)
 {
@@ -51,7 +61,7 @@ static CUresult submit(CUstream given, struct sg_work *w, bool sync)
     if (!s->capture)
         r = enqueue(s, ref, sync || blocking);
     else
-        r = sync ? sg_capture_refuse(s) : sg_capture_add(s, sg_wref_get(ref), NULL);
+        r = sync ? sg_capture_refuse(s) : capture(s, ref);
     sg_engine_unlock();
     sg_wref_put(ref);
     return r;

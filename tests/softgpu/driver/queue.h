@@ -19,10 +19,17 @@
 
 #define LOG_MAX 255
 
+/* A kernel that waits for memory reads it while others write: that is what is tested. */
+#ifdef __SANITIZE_THREAD__
+#define SKIP_IF_RACES_ARE_ERRORS() skip()
+#else
+#define SKIP_IF_RACES_ARE_ERRORS() (void)0
+#endif
+
 struct queue {
     CUcontext ctx;
     CUmodule module;
-    CUfunction mark, add, trap;
+    CUfunction mark, add, trap, wait;
     uint32_t *log; /* pinned: number of marks, then the marks */
 };
 
@@ -41,6 +48,11 @@ static const char queue_ptx[] =
     " ld.param.u64 %a0, [p];\n ld.param.u32 %r0, [n];\n"
     " ld.global.u32 %r1, [%a0];\n add.u32 %r1, %r1, %r0;\n st.global.u32 [%a0], %r1;\n"
     " ret;\n}\n"
+    /* wait until *p is not 0 */
+    ".visible .entry wait(.param .u64 p)\n{\n"
+    " .reg .u64 %a<1>;\n .reg .u32 %r<1>;\n .reg .pred %p<1>;\n ld.param.u64 %a0, [p];\n"
+    "AGAIN:\n ld.volatile.global.u32 %r0, [%a0];\n setp.eq.u32 %p0, %r0, 0;\n"
+    " @%p0 bra AGAIN;\n ret;\n}\n"
     ".visible .entry stop()\n{\n trap;\n ret;\n}\n";
 
 #define OK(call) assert_int_equal(call, CUDA_SUCCESS)
@@ -56,6 +68,7 @@ static inline void queue_open(struct queue *q)
     OK(cuModuleGetFunction(&q->mark, q->module, "mark"));
     OK(cuModuleGetFunction(&q->add, q->module, "add"));
     OK(cuModuleGetFunction(&q->trap, q->module, "stop"));
+    OK(cuModuleGetFunction(&q->wait, q->module, "wait"));
     OK(cuMemHostAlloc((void **)&q->log, (LOG_MAX + 1) * sizeof(uint32_t), 0));
     memset(q->log, 0, (LOG_MAX + 1) * sizeof(uint32_t));
 }
@@ -95,6 +108,12 @@ static inline CUresult queue_mark(const struct queue *q, CUstream s, uint32_t id
 static inline CUresult queue_trap(const struct queue *q, CUstream s)
 {
     return cuLaunchKernel(q->trap, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL);
+}
+
+/* A kernel that ends when the word at @p is not 0. */
+static inline CUresult queue_wait(const struct queue *q, CUstream s, CUdeviceptr p)
+{
+    return cuLaunchKernel(q->wait, 1, 1, 1, 1, 1, 1, 0, s, (void *[]){&p}, NULL);
 }
 
 static inline uint32_t queue_count(const struct queue *q)

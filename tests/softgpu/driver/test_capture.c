@@ -150,6 +150,28 @@ static void test_capture__forks_and_joins_through_events(void **state)
     close_two(&t);
 }
 
+static void test_capture__kernels_keep_the_priority_of_their_stream(void **state)
+{
+    const struct queue *q = *state;
+    CUkernelNodeAttrValue v;
+    CUgraphNode node;
+    CUstream s;
+    CUgraph g;
+    size_t n = 1;
+
+    OK(cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, -4));
+    OK(cuStreamBeginCapture(s, GLOBAL));
+    OK(queue_mark(q, s, 1));
+    OK(cuStreamEndCapture(s, &g));
+    OK(cuGraphGetNodes(g, &node, &n));
+    OK(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &v));
+    assert_int_equal(v.priority, -4);
+    launch(g, s);
+    ASSERT_MARKS(q, 1);
+    OK(cuGraphDestroy(g));
+    OK(cuStreamDestroy(s));
+}
+
 static void test_capture__external_events_are_nodes(void **state)
 {
     const struct queue *q = *state;
@@ -564,6 +586,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_capture__turns_a_streams_work_into_a_line_of_nodes),
         TEST(test_capture__forks_and_joins_through_events),
+        TEST(test_capture__kernels_keep_the_priority_of_their_stream),
         TEST(test_capture__external_events_are_nodes),
         TEST(test_capture__a_launched_graph_becomes_a_child),
         TEST(test_capture__goes_into_a_graph_that_is_there),

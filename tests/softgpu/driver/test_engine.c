@@ -80,6 +80,52 @@ static void test_queue__queries_make_progress(void **state)
     OK(cuStreamDestroy(s));
 }
 
+/* Kernels that wait for the host: neither asking nor silence may hold the host up. */
+static void test_queue__kernels_may_wait_for_the_host(void **state)
+{
+    const struct queue *q = *state;
+    CUdeviceptr flag = (CUdeviceptr)(uintptr_t)&q->log[LOG_MAX];
+
+    SKIP_IF_RACES_ARE_ERRORS();
+    OK(queue_wait(q, NULL, flag));
+    OK(queue_mark(q, NULL, 1));
+    for (int i = 0; i < 3; i++)
+        FAILS(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+    queue_sleep_ms(300);
+    assert_int_equal(queue_count(q), 0);
+    __atomic_store_n(&q->log[LOG_MAX], 1, __ATOMIC_RELEASE);
+    OK(cuStreamSynchronize(NULL));
+    ASSERT_MARKS(q, 1);
+}
+
+/* Waiting for one stream returns though a kernel of another one never ends; copies go past it. */
+static void test_queue__a_kernel_that_waits_does_not_hold_up_copies(void **state)
+{
+    const struct queue *q = *state;
+    CUstream a = queue_stream(CU_STREAM_NON_BLOCKING), b = queue_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr flag;
+
+    SKIP_IF_RACES_ARE_ERRORS();
+    OK(cuMemAlloc(&flag, 4));
+    for (int round = 0; round < 3; round++) {
+        OK(cuMemsetD32(flag, 0, 1));
+        OK(cuStreamSynchronize(NULL)); /* sets of device memory are asynchronous */
+        OK(queue_wait(q, a, flag));
+        OK(queue_mark(q, a, 1));
+        OK(cuMemsetD32Async(flag, 1, 1, b));
+        if (round == 0)
+            OK(cuStreamSynchronize(b));
+        else if (round == 1) /* the host is silent: both run in the background */
+            for (int ms = 0; queue_count(q) < 2 && ms < 20000; ms++)
+                queue_sleep_ms(1);
+        OK(cuStreamSynchronize(a));
+        assert_int_equal(queue_count(q), round + 1);
+    }
+    OK(cuMemFree(flag));
+    OK(cuStreamDestroy(a));
+    OK(cuStreamDestroy(b));
+}
+
 static void test_queue__a_full_queue_executes_while_submitting(void **state)
 {
     const struct queue *q = *state;
@@ -513,7 +559,7 @@ static void test_memory_operations__every_condition(void **state)
             OK(cuStreamWaitValue64(s, at, cases[i].want, cases[i].flags));
         else
             OK(cuStreamWaitValue32(s, at, (cuuint32_t)cases[i].want, cases[i].flags));
-        for (int k = 0; k < 3 && cuStreamQuery(s) == CUDA_ERROR_NOT_READY; k++)
+        for (int k = 0; k < 20 && cuStreamQuery(s) == CUDA_ERROR_NOT_READY; k++)
             ;
         assert_int_equal(cuStreamQuery(s), cases[i].holds ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
         /* let the rest go: this word satisfies all that failed above */
@@ -690,6 +736,8 @@ int main(void)
         TEST(test_queue__a_stream_keeps_its_order),
         TEST(test_queue__waiting_for_a_context_waits_for_all_its_streams),
         TEST(test_queue__queries_make_progress),
+        TEST(test_queue__kernels_may_wait_for_the_host),
+        TEST(test_queue__a_kernel_that_waits_does_not_hold_up_copies),
         TEST(test_queue__a_full_queue_executes_while_submitting),
         TEST(test_streams__the_legacy_stream_joins_blocking_streams),
         TEST(test_streams__waiting_for_the_legacy_stream_waits_for_blocking_ones),

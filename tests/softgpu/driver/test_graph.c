@@ -182,6 +182,10 @@ static void test_graph__clones_are_independent(void **state)
     OK(cuGraphAddChildGraphNode(&child, g, &a, 1, inner));
     b = add_mark(q, g, 2, &child, 1);
     OK(cuGraphClone(&clone, g));
+    add_mark(q, clone, 9, NULL, 0); /* nodes that are no clones do not get in the way */
+    add_mark(q, clone, 9, NULL, 0);
+    OK(cuGraphNodeFindInClone(&found, a, clone));
+    OK(cuGraphNodeFindInClone(&found, child, clone));
     OK(cuGraphNodeFindInClone(&found, b, clone));
     assert_ptr_not_equal(found, b);
     OK(cuGraphDestroyNode(found));
@@ -192,7 +196,9 @@ static void test_graph__clones_are_independent(void **state)
     x = instantiate(clone);
     OK(cuGraphDestroy(clone)); /* an executable graph stands alone */
     run(x);
-    ASSERT_MARKS(q, 1, 5);
+    assert_int_equal(queue_count(q), 4);
+    assert_true(queue_at(q, 1) < queue_at(q, 5));
+    assert_int_equal(queue_at(q, 2), 0);
     OK(cuGraphExecDestroy(x));
     FAILS(cuGraphLaunch(x, NULL), INVALID);
     FAILS(cuGraphExecDestroy(x), INVALID);
@@ -667,6 +673,28 @@ static void test_graph__event_nodes_connect_with_streams(void **state)
     OK(cuStreamDestroy(s));
 }
 
+static void test_graph__outlives_its_modules(void **state)
+{
+    const struct queue *q = *state;
+    CUgraph g = chain(q, 1, 2);
+    CUgraphExec x = instantiate(g), y = NULL;
+    CUDA_KERNEL_NODE_PARAMS p;
+    CUkernelNodeAttrValue v;
+    CUgraphNode node[2];
+    size_t n = 2;
+
+    memset(&v, 0, sizeof(v));
+    OK(cuGraphGetNodes(g, node, &n));
+    OK(cuModuleUnload(q->module));
+    FAILS(cuGraphLaunch(x, NULL), CUDA_ERROR_INVALID_HANDLE);
+    FAILS(cuGraphKernelNodeGetParams(node[0], &p), INVALID);
+    FAILS(cuGraphKernelNodeSetAttribute(node[0], CU_LAUNCH_ATTRIBUTE_PRIORITY, &v), INVALID);
+    OK(cuGraphInstantiate(&y, g, 0));
+    OK(cuGraphExecDestroy(x));
+    OK(cuGraphExecDestroy(y));
+    OK(cuGraphDestroy(g));
+}
+
 /* ---- memory ------------------------------------------------------ */
 
 static CUgraphNode add_alloc(CUgraph g, CUdeviceptr *p, size_t n)
@@ -913,6 +941,7 @@ int main(void)
         TEST(test_graph__kernel_attributes_are_kept_and_copied),
         TEST(test_graph__launches_of_one_executable_graph_are_ordered),
         TEST(test_graph__event_nodes_connect_with_streams),
+        TEST(test_graph__outlives_its_modules),
         TEST(test_graph__memory_lives_from_node_to_node),
         TEST(test_graph__memory_that_is_left_is_freed_by_calls_or_launches),
         TEST(test_graph__memory_is_freed_by_another_graph),
