@@ -4,7 +4,6 @@
  */
 #include "softgpu/exec/exec_internal.h"
 #include "softgpu/exec/operands.h"
-#include "softgpu/num/num.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -194,11 +193,6 @@ static bool float_type(enum sg_ptx_mod t)
     return t == SG_M_F32 || t == SG_M_F64 || t == SG_M_F16 || t == SG_M_BF16 || t == SG_M_TF32;
 }
 
-static uint16_t half_of(double v, bool bf16)
-{
-    return bf16 ? sg_bf16_from_f64(sg_f64_bits(v)) : sg_f16_from_f64(sg_f64_bits(v));
-}
-
 /* Bits of a literal as a value of @type. Bit-typed and integer operands take a literal's integer;
  * float literals keep their bits. */
 static uint64_t literal_bits(const struct sg_ptx_opnd *o, enum sg_ptx_mod type)
@@ -211,8 +205,6 @@ static uint64_t literal_bits(const struct sg_ptx_opnd *o, enum sg_ptx_mod type)
 
     if (!is_float && !float_type(type))
         return bits;
-    if (type == SG_M_F16 || type == SG_M_BF16)
-        return half_of(v, type == SG_M_BF16);
     if (sg_ptx_type_size(type) <= 4) {
         if (is_float && o->is_f32)
             return o->f32;
