@@ -34,6 +34,8 @@ static bool never_writes(enum sg_ptx_op op)
 
 bool sg_operands_writes_first(const struct sg_ptx_insn *in)
 {
+    if (in->nopnds == 0)
+        return false;
     switch ((enum sg_ptx_op)in->op) {
     case SG_OP_BAR:
     case SG_OP_BARRIER:
@@ -46,7 +48,7 @@ bool sg_operands_writes_first(const struct sg_ptx_insn *in)
                (in->nopnds > 1 && in->opnds[0].kind != SG_OPND_ADDR &&
                 (sg_ptx_has(in, SG_M_ARRIVE) || sg_ptx_has(in, SG_M_ARRIVE_DROP)));
     default:
-        return in->nopnds > 0 && !never_writes((enum sg_ptx_op)in->op);
+        return !never_writes((enum sg_ptx_op)in->op);
     }
 }
 
