@@ -1,8 +1,6 @@
 // PTX text through the driver API: loaded, linked of two parts, as a library; functions, globals
 // and attributes by name; text with an error is refused with a log.
-#include "check.cuh"
-
-#include <cuda.h>
+#include "driver.cuh"
 
 #include <string>
 
@@ -50,24 +48,6 @@ static const char *const TWIST = R"(
     ret;
 }
 )";
-
-/* the entry point, for its type and its name */
-template <class F> static F *find(const char *name, F *)
-{
-    void *p = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion(name, &p, 12000, cudaEnableDefault, &found));
-    if (!p)
-        fail("no entry point %s", name);
-    return (F *)p;
-}
-#define USE(name) static const auto p_##name = find(#name, (decltype(name) *)nullptr)
-#define DRV(call)                                                                                  \
-    do {                                                                                           \
-        CUresult r_ = call;                                                                        \
-        if (r_ != CUDA_SUCCESS)                                                                    \
-            fail("line %d: %s: %d", __LINE__, #call, (int)r_);                                     \
-    } while (0)
 
 static void run(CUfunction f, unsigned factor, const char *what)
 {

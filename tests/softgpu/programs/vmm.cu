@@ -1,8 +1,6 @@
 // Virtual memory management by the driver API, found through cudaGetDriverEntryPointByVersion:
 // reserve, create, map twice, set access, grow in place, unmap, remap.
-#include "check.cuh"
-
-#include <cuda.h>
+#include "driver.cuh"
 
 __global__ void iota(int *x, int start, size_t n)
 {
@@ -10,56 +8,22 @@ __global__ void iota(int *x, int start, size_t n)
         x[i] = start + (int)i;
 }
 
-template <class F> static F entry(const char *name, F)
-{
-    void *p = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion(name, &p, 12000, cudaEnableDefault, &found));
-    if (found != cudaDriverEntryPointSuccess || !p)
-        fail("no entry point %s", name);
-    return (F)p;
-}
-#define DRV(call)                                                                                  \
-    do {                                                                                           \
-        CUresult r_ = call;                                                                        \
-        if (r_ != CUDA_SUCCESS)                                                                    \
-            fail("line %d: %s: %d", __LINE__, #call, (int)r_);                                     \
-    } while (0)
-
-/* only their types are used; nothing of libcuda is linked */
-#define FUNCTION(name) static decltype(name) *p_##name
-FUNCTION(cuMemGetAllocationGranularity);
-FUNCTION(cuMemAddressReserve);
-FUNCTION(cuMemAddressFree);
-FUNCTION(cuMemCreate);
-FUNCTION(cuMemRelease);
-FUNCTION(cuMemMap);
-FUNCTION(cuMemUnmap);
-FUNCTION(cuMemSetAccess);
-FUNCTION(cuMemGetAccess);
-
-template <class F> static void find(F **p, const char *name)
-{
-    *p = entry(name, (F *)nullptr);
-}
-#define FIND(name) find(&p_##name, #name)
-
 int main()
 {
     int supported = 0;
     CHECK(cudaFree(nullptr)); // makes the context
-    FIND(cuMemGetAllocationGranularity);
-    FIND(cuMemAddressReserve);
-    FIND(cuMemAddressFree);
-    FIND(cuMemCreate);
-    FIND(cuMemRelease);
-    FIND(cuMemMap);
-    FIND(cuMemUnmap);
-    FIND(cuMemSetAccess);
-    FIND(cuMemGetAccess);
-    decltype(cuDeviceGetAttribute) *attribute;
-    find(&attribute, "cuDeviceGetAttribute");
-    DRV(attribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
+    USE(cuDeviceGetAttribute);
+    USE(cuMemGetAllocationGranularity);
+    USE(cuMemAddressReserve);
+    USE(cuMemAddressFree);
+    USE(cuMemCreate);
+    USE(cuMemRelease);
+    USE(cuMemMap);
+    USE(cuMemUnmap);
+    USE(cuMemSetAccess);
+    USE(cuMemGetAccess);
+    DRV(p_cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                               0));
     if (!supported)
         skip("the device has no virtual memory management");
 
