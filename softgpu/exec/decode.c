@@ -219,6 +219,15 @@ static uint64_t literal_bits(const struct sg_ptx_opnd *o, enum sg_ptx_mod type)
     return bits;
 }
 
+/* Operands of floats take literals of floats, integers those of integers, bits any; halves none. */
+static bool literal_fits(bool is_float, enum sg_ptx_mod type)
+{
+    if (type >= SG_M_B8 && type <= SG_M_B64)
+        return true;
+    return is_float ? type == SG_M_F32 || type == SG_M_F64
+                    : !float_type(type) && type != SG_M_F16X2;
+}
+
 /* Runtime values: addresses of local, dynamic shared and parameter space, special registers. */
 static int32_t runtime_value(struct sg_dec *d, uint32_t what, uint32_t comp, uint64_t imm,
                              unsigned size)
@@ -322,6 +331,8 @@ int32_t sg_dec_src(struct sg_dec *d, const struct sg_ptx_opnd *o, enum sg_ptx_mo
         return reg_offset(d, o);
     case SG_OPND_IMM:
     case SG_OPND_FIMM:
+        if (!literal_fits(o->kind == SG_OPND_FIMM, type))
+            sg_dec_refuse(d, "a literal of another type");
         return sg_dec_const(d, literal_bits(o, type), size);
     case SG_OPND_SREG:
         return runtime_value(d, o->sreg, o->comp, 0, size);

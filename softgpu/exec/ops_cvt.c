@@ -9,6 +9,7 @@ SG_OP1(u8_32, u32, u32, (uint8_t)x)
 SG_OP1(s8_32, u32, u32, (u32)(int32_t)(int8_t)x)
 SG_OP1(u16_32, u32, u32, (uint16_t)x)
 SG_OP1(s16_32, u32, u32, (u32)(int32_t)(int16_t)x)
+SG_OP1(u16_s8, u32, u32, (uint16_t)(int8_t)x)
 SG_OP1(copy_32, u32, u32, x)
 SG_OP1(copy_64, u64, u64, x)
 SG_OP1(u8_64, u64, u32, (uint8_t)x)
@@ -85,13 +86,13 @@ struct fast {
         SG_M_##d, SG_M_##s, SG_M_##r, fn                                                           \
     }
 static const struct fast fast[] = {
-    F(F32, S32, RN, f32_s32),     F(F32, U32, RN, f32_u32),       F(F64, S32, RN, f64_s32),
-    F(F64, S32, NONE, f64_s32),   F(F64, U32, RN, f64_u32),       F(F64, U32, NONE, f64_u32),
-    F(F64, F32, NONE, f64_f32),   F(F32, F64, RN, f32_f64),       F(S32, F32, RZI, s32_f32),
-    F(U32, F32, RZI, u32_f32),    F(S32, F64, RZI, s32_f64),      F(F32, F16, NONE, f32_f16),
-    F(F16, F32, RN, f16_f32),     F(F32, BF16, NONE, f32_bf16),   F(BF16, F32, RN, bf16_f32),
-    F(F16X2, F32, RN, f16x2_f32), F(BF16X2, F32, RN, bf16x2_f32), F(F32, F32, RNI, f32_rni),
-    F(F32, F32, RZI, f32_rzi),    F(F32, F32, RMI, f32_rmi),      F(F32, F32, RPI, f32_rpi),
+    F(F32, S32, RN, f32_s32),   F(F32, U32, RN, f32_u32),     F(F64, S32, RN, f64_s32),
+    F(F64, U32, RN, f64_u32),   F(F64, F32, NONE, f64_f32),   F(F32, F64, RN, f32_f64),
+    F(S32, F32, RZI, s32_f32),  F(U32, F32, RZI, u32_f32),    F(S32, F64, RZI, s32_f64),
+    F(F32, F16, NONE, f32_f16), F(F16, F32, RN, f16_f32),     F(F32, BF16, NONE, f32_bf16),
+    F(BF16, F32, RN, bf16_f32), F(F16X2, F32, RN, f16x2_f32), F(BF16X2, F32, RN, bf16x2_f32),
+    F(F32, F32, RNI, f32_rni),  F(F32, F32, RZI, f32_rzi),    F(F32, F32, RMI, f32_rmi),
+    F(F32, F32, RPI, f32_rpi),
 };
 
 static bool is_int(enum sg_ptx_mod t)
@@ -116,6 +117,8 @@ static sg_handler int_to_int(enum sg_ptx_mod dst, enum sg_ptx_mod src, unsigned 
         {{{u8_64, s8_64}, {u16_64, s16_64}, {u32_64, s32_64}, {u32_64, s32_64}},
          {{NULL, NULL}, {NULL, NULL}, {NULL, NULL}, {copy_64, copy_64}}},
     };
+    if (dst == SG_M_U16 && src == SG_M_S8) /* a wider register has zeros above */
+        return u16_s8;
     return table[dreg == 8][sreg == 8][__builtin_ctz(n)][sign];
 }
 
@@ -228,7 +231,8 @@ bool SG_ISA(sg_decode_cvt)(struct sg_dec *d, const struct sg_ptx_insn *p)
         src == SG_M_F32;
     if (src == SG_M_NONE || sg_type_at(p, 2) != SG_M_NONE || p->nopnds != 2u + two)
         return false;
-    if (is_int(dst) && is_int(src) && plain && p->opnds[1].kind != SG_OPND_IMM) {
+    if (is_int(dst) && is_int(src) && plain && rnd == SG_M_NONE &&
+        p->opnds[1].kind != SG_OPND_IMM) {
         unsigned sreg = sg_ptx_type_size(src) == 8 ? 8 : 4,
                  dreg = sg_ptx_type_size(dst) == 8 ? 8 : 4;
         sg_handler fn = int_to_int(dst, src, dreg, sreg);

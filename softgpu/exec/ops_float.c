@@ -80,7 +80,7 @@ SG_OP1(neg_f32_ftz, u32, u32, sg_f32_neg(x, SG_NUM_FTZ))
 SG_OP1(abs_f32, u32, u32, sg_f32_abs(x, 0))
 SG_OP1(abs_f32_ftz, u32, u32, sg_f32_abs(x, SG_NUM_FTZ))
 SG_OP1(neg_f64, u64, u64, x ^ (UINT64_C(1) << 63))
-SG_OP1(abs_f64, u64, u64, x & ~(UINT64_C(1) << 63))
+SG_OP1(abs_f64, u64, u64, sg_f64_abs(x))
 SG_OP2(copysign_f32, u32, u32, u32, sg_f32_copysign(x, y))
 SG_OP2(copysign_f64, u64, u64, u64, sg_f64_copysign(x, y))
 
