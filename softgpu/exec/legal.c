@@ -47,6 +47,7 @@ struct form {
 #define COMPARISONS ORDERED, UNORDERED, LO, LS, HI, HS
 #define BOOLEANS AND, OR, XOR
 #define SHARED_ SHARED, SHARED__CTA, SHARED__CLUSTER
+#define ORDERINGS RELAXED, ACQUIRE, RELEASE, ACQ_REL
 #define SCOPES CTA, CLUSTER, GPU, SYS
 #define SPACES GLOBAL, SHARED_, LOCAL, CONST, PARAM, PARAM__ENTRY, PARAM__FUNC
 #define CACHES                                                                                     \
@@ -231,14 +232,16 @@ static const struct form *const forms[SG_OP_COUNT] = {
         {1, 1, 0, NULL, NULL, NULL, L(GLOBAL, LOCAL, L1, L2, L2__EVICT_LAST, L2__EVICT_NORMAL)}),
     [SG_OP_PREFETCHU] = FORMS({1, 1, 0, NULL, L(L1), NULL, NULL}),
     [SG_OP_APPLYPRIORITY] = FORMS({2, 2, 0, NULL, L(L2__EVICT_NORMAL), NULL, L(GLOBAL)}),
-    [SG_OP_ATOM] = FORMS({2, 4, 1, L(BITS, INT32, INT64, F32, F64, HALVES, BHALVES),
+    [SG_OP_ATOM] = FORMS({2, 4, 1, L(BITS, INT32, INT64, F32, F64),
                           L(ADD, MIN, MAX, INC, DEC, AND, OR, XOR, EXCH, CAS), NULL,
-                          L(RELAXED, ACQUIRE, RELEASE, ACQ_REL, SCOPES, GLOBAL, SHARED_, NOFTZ,
-                            L2__CACHE_HINT, V2, V4, V8)}),
-    [SG_OP_RED] =
-        FORMS({2, 2, 1, L(B32, B64, INT32, INT64, F32, F64, HALVES, BHALVES),
-               L(ADD, MIN, MAX, INC, DEC, AND, OR, XOR), NULL,
-               L(RELAXED, RELEASE, SCOPES, GLOBAL, SHARED_, NOFTZ, L2__CACHE_HINT, V2, V4, V8)}),
+                          L(ORDERINGS, SCOPES, GLOBAL, SHARED_, L2__CACHE_HINT, V2, V4)},
+                         {3, 3, 1, L(HALVES, BHALVES), L(ADD, MIN, MAX), L(NOFTZ),
+                          L(ORDERINGS, SCOPES, GLOBAL, SHARED_, L2__CACHE_HINT, V2, V4, V8)}),
+    [SG_OP_RED] = FORMS({2, 2, 1, L(B32, B64, INT32, INT64, F32, F64),
+                         L(ADD, MIN, MAX, INC, DEC, AND, OR, XOR), NULL,
+                         L(RELAXED, RELEASE, SCOPES, GLOBAL, SHARED_, L2__CACHE_HINT, V2, V4)},
+                        {2, 2, 1, L(HALVES, BHALVES), L(ADD, MIN, MAX), L(NOFTZ),
+                         L(RELAXED, RELEASE, SCOPES, GLOBAL, SHARED_, L2__CACHE_HINT, V2, V4, V8)}),
     [SG_OP_SHFL] = FORMS({4, 5, 1, L(B32), L(UP, DOWN, BFLY, IDX), NULL, L(SYNC)}),
     [SG_OP_VOTE] = FORMS({2, 3, 1, L(PRED), L(ALL, ANY, UNI), NULL, L(SYNC)},
                          {2, 3, 1, L(B32), L(BALLOT), NULL, L(SYNC)}),

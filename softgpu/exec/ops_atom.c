@@ -227,7 +227,7 @@ static bool legal(enum op op, enum sg_ptx_mod t)
         return u || t == SG_M_S32 || t == SG_M_S64 || is_float(t);
     case MIN:
     case MAX:
-        return u || s || half || t == SG_M_F32;
+        return u || s || half;
     case INC:
     case DEC:
         return t == SG_M_U32;

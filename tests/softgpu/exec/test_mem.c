@@ -572,6 +572,8 @@ static void test_load__refuses_accesses_that_cannot_be(void **state)
         KERNEL("", "setp.lo.s32 %p1, %r1, %r1;\n"),
         KERNEL("", "setp.lt.b32 %p1, %r1, %r1;\n"),
         KERNEL("", "atom.global.add.f16 %h1, [%rd1], %h2;\n"),
+        KERNEL("", "red.global.add.bf16x2 [%rd1], %r5;\n"),
+        KERNEL("", "red.global.add.noftz.f32 [%rd1], %f2;\n"),
         KERNEL("", "atom.global.min.f32 %f1, [%rd1], %f2;\n"),
         KERNEL("", "atom.global.inc.s32 %r5, [%rd1], %r6;\n"),
         KERNEL("", "atom.const.add.u32 %r5, [%rd1], %r6;\n"),
