@@ -156,7 +156,7 @@ CUresult sg_rec_make(struct sg_rec *r, size_t align)
     CUresult res;
 
     align = align < SG_MEM_GRANULE ? SG_MEM_GRANULE : align;
-    if (sg_mem_reserve(sg_driver.mem, r->a.size, align, 0, &addr, &err)) {
+    if (sg_mem_reserve_guarded(sg_driver.mem, r->a.size, align, &addr, &err)) {
         sg_log(2, "%s", err.text);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

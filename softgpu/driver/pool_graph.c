@@ -28,7 +28,7 @@ CUresult sg_graph_mem_new(struct CUctx_st *ctx, const CUDA_MEM_ALLOC_NODE_PARAMS
     b->dev = &sg_driver.devices[where->id];
     b->access = access | b->dev->bit;
     m = sg_memory_lock();
-    if (sg_mem_reserve(sg_driver.mem, size, SG_MEM_GRANULE, 0, &b->addr, NULL) != TB_OK) {
+    if (sg_mem_reserve_guarded(sg_driver.mem, size, SG_MEM_GRANULE, &b->addr, NULL) != TB_OK) {
         r = CUDA_ERROR_OUT_OF_MEMORY;
     } else if (!sg_block_enter(m, b)) {
         sg_mem_release(sg_driver.mem, b->addr);

@@ -111,7 +111,7 @@ static void gather_bits(const struct sg_warp *w, const struct fragment *f, bool 
 SG_HANDLER(multiply_float)
 {
     const struct product *p = in->ptr;
-    u32 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS];
+    u32 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS] = {0};
 
     if (!sg_warp_converged(w, in, SG_FULL_MASK))
         return sg_warp_leave(w);
@@ -126,7 +126,7 @@ SG_HANDLER(multiply_float)
 SG_HANDLER(multiply_int)
 {
     const struct product *p = in->ptr;
-    u32 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS];
+    u32 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS] = {0};
 
     if (!sg_warp_converged(w, in, SG_FULL_MASK))
         return sg_warp_leave(w);
@@ -142,7 +142,7 @@ SG_HANDLER(multiply_int)
 SG_HANDLER(multiply_bits)
 {
     const struct product *p = in->ptr;
-    u32 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS];
+    u32 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS] = {0};
 
     if (!sg_warp_converged(w, in, SG_FULL_MASK))
         return sg_warp_leave(w);
@@ -157,7 +157,7 @@ SG_HANDLER(multiply_bits)
 SG_HANDLER(multiply_f64)
 {
     const struct product *p = in->ptr;
-    u64 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS];
+    u64 a[MAX_ELEMENTS], b[MAX_ELEMENTS], c[MAX_ELEMENTS] = {0};
 
     if (!sg_warp_converged(w, in, SG_FULL_MASK))
         return sg_warp_leave(w);

@@ -98,8 +98,8 @@ static bool decode_rows(struct sg_dec *d, const struct sg_ptx_insn *p, unsigned 
         if (p->opnds[0].half || p->opnds[1].half || p->opnds[2].half)
             return sg_dec_refuse(d, "selected parts");
         v->mask = lanes == 2 ? 3 : 15;
-        for (uint8_t i = 0; i < lanes; i++) {
-            v->a_lane[i] = i;
+        for (unsigned i = 0; i < lanes; i++) {
+            v->a_lane[i] = (uint8_t)i;
             v->b_lane[i] = (uint8_t)(lanes + i);
         }
         v->second = sg_ptx_has(p, SG_M_ADD) ? SG_VIDEO_OP2_ADD : SG_VIDEO_NONE;

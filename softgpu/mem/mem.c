@@ -28,7 +28,7 @@ struct sg_mem_private {
     uint8_t *can_read, *can_write;
 };
 
-enum block_state { BLOCK_COMMITTED = 1 << 0, BLOCK_MAPPED = 1 << 1 };
+enum block_state { BLOCK_COMMITTED = 1 << 0, BLOCK_MAPPED = 1 << 1, BLOCK_GUARDED = 1 << 2 };
 
 static uint64_t round_up(uint64_t x, uint64_t to)
 {
@@ -225,29 +225,46 @@ static void gap_give(struct sg_mem_private *p, uint64_t addr, uint64_t size)
     }
 }
 
-enum tb_status sg_mem_reserve(struct sg_mem *m, size_t size, size_t align, uint64_t at,
-                              uint64_t *addr, struct tb_error *err)
+static uint64_t guard_of(uint64_t state)
+{
+    return state & BLOCK_GUARDED ? SG_MEM_GUARD : 0;
+}
+
+static enum tb_status reserve(struct sg_mem *m, size_t size, size_t align, uint64_t at,
+                              uint64_t state, uint64_t *addr, struct tb_error *err)
 {
     struct sg_mem_private *p = m->priv;
-    uint64_t whole = round_up(size, SG_MEM_GRANULE), found = 0, none = 0;
+    uint64_t whole = round_up(size, SG_MEM_GRANULE), found = 0, taken = whole + guard_of(state);
     enum tb_status st = TB_ERR_NOMEM;
     size_t which = 0;
 
-    if (!size || whole < size || align < SG_MEM_GRANULE || (align & (align - 1)))
+    if (!size || whole < size || taken < whole || align < SG_MEM_GRANULE || (align & (align - 1)))
         return tb_fail(err, TB_ERR_ARG, "cannot reserve %zu bytes aligned to %zu", size, align);
     pthread_mutex_lock(&p->lock);
-    if (!gaps_room(p) || !gap_find(p, whole, align, at, &which, &found)) {
+    if (!gaps_room(p) || !gap_find(p, taken, align, at, &which, &found)) {
         tb_fail(err, st, "cannot reserve %zu bytes of addresses: none are left", size);
         goto out;
     }
-    st = sg_index_put(p->blocks, found, whole, &none, err);
+    st = sg_index_put(p->blocks, found, whole, &state, err);
     if (st)
         goto out;
-    gap_take(p, which, found, whole);
+    gap_take(p, which, found, taken);
     *addr = found;
 out:
     pthread_mutex_unlock(&p->lock);
     return st;
+}
+
+enum tb_status sg_mem_reserve(struct sg_mem *m, size_t size, size_t align, uint64_t at,
+                              uint64_t *addr, struct tb_error *err)
+{
+    return reserve(m, size, align, at, 0, addr, err);
+}
+
+enum tb_status sg_mem_reserve_guarded(struct sg_mem *m, size_t size, size_t align, uint64_t *addr,
+                                      struct tb_error *err)
+{
+    return reserve(m, size, align, 0, BLOCK_GUARDED, addr, err);
 }
 
 /* Bytes of pages that the block shares with its neighbours: cleared, as the page must stay. */
@@ -285,7 +302,8 @@ static void drop_pages(uint64_t addr, uint64_t size, uint64_t state)
         madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED);
 }
 
-/* Contents and access of the reservation at @addr are gone; its size, 0: there is none. */
+/* Contents and access of the reservation at @addr are gone; the addresses that it takes, 0: there
+ * is none. */
 static uint64_t block_drop(struct sg_mem *m, uint64_t addr)
 {
     uint64_t base = 0, size = 0, state = 0;
@@ -294,7 +312,7 @@ static uint64_t block_drop(struct sg_mem *m, uint64_t addr)
         return 0;
     sg_mem_allow(m, addr, size, 0, 0);
     drop_pages(addr, size, state);
-    return size;
+    return size + guard_of(state);
 }
 
 void sg_mem_drop(struct sg_mem *m, uint64_t addr)
@@ -338,10 +356,16 @@ static enum tb_status block_mark(struct sg_mem *m, uint64_t addr, uint64_t size,
 enum tb_status sg_mem_commit(struct sg_mem *m, uint64_t addr, size_t size, struct tb_error *err)
 {
     uint64_t first = round_down(addr, PAGE), last = round_up(addr + size, PAGE);
+    uint64_t base = 0, n = 0, state = 0;
     enum tb_status st;
 
     pthread_mutex_lock(&m->priv->lock);
-    st = block_mark(m, addr, size, BLOCK_COMMITTED, err);
+    if (!sg_index_find(m->priv->blocks, addr, &base, &n, &state) || base != addr ||
+        round_up(size, SG_MEM_GRANULE) != n)
+        st = tb_fail(err, TB_ERR_ARG, "%#llx is no reservation of %zu bytes",
+                     (unsigned long long)addr, size);
+    else
+        st = block_mark(m, addr, size, BLOCK_COMMITTED, err);
     if (!st && mprotect((void *)(uintptr_t)first, last - first, PROT_READ | PROT_WRITE))
         st = tb_fail_sys(err, TB_ERR_NOMEM, errno, "cannot commit %zu bytes", size);
     pthread_mutex_unlock(&m->priv->lock);

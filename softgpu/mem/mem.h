@@ -21,6 +21,7 @@
 #define SG_MEM_GRANULE 512u
 #define SG_MEM_GRANULE_SHIFT 9
 #define SG_MEM_MAX_DEVICES 8
+#define SG_MEM_GUARD 65536u               /* bytes of addresses behind a guarded reservation */
 #define SG_MEM_WINDOW (UINT64_C(1) << 32) /* bytes of the shared and of the local window */
 
 struct sg_mem {
@@ -43,10 +44,15 @@ void sg_mem_free(struct sg_mem *m);
  */
 TB_MUST_CHECK enum tb_status sg_mem_reserve(struct sg_mem *m, size_t size, size_t align,
                                             uint64_t at, uint64_t *addr, struct tb_error *err);
+/** sg_mem_reserve_guarded - the same anywhere, with SG_MEM_GUARD bytes of addresses behind it that
+ * nobody gets: what runs over its end is a fault, not a change of somebody else's bytes */
+TB_MUST_CHECK enum tb_status sg_mem_reserve_guarded(struct sg_mem *m, size_t size, size_t align,
+                                                    uint64_t *addr, struct tb_error *err);
 /** sg_mem_release - give a reservation back; its pages are dropped */
 void sg_mem_release(struct sg_mem *m, uint64_t addr);
 
-/** sg_mem_commit - make a range readable and writable for the host; filled when first touched.
+/** sg_mem_commit - make a whole reservation readable and writable for the host; filled when first
+ * touched. @size: as it was reserved.
  * Fresh pages hold zeros; a strict device may fill them otherwise. */
 TB_MUST_CHECK enum tb_status sg_mem_commit(struct sg_mem *m, uint64_t addr, size_t size,
                                            struct tb_error *err);

@@ -77,7 +77,7 @@ listed_sources() {
 ask_nvrtc_for_ptx() {
     sed 's/--gpu-architecture=sm_/--gpu-architecture=compute_/; s/nvrtcGetCUBIN/nvrtcGetPTX/g' \
         "$sources/Common/nvrtc_helper.h" >nvrtc_helper.h
-    cp -r "$toolkit"/include/{cooperative_groups*,cuda_fp16.h*,nv} .
+    cp -r "$toolkit"/include/{cooperative_groups*,cuda_fp16.h*} "$toolkit"/include/cccl/{cuda,nv} .
 }
 
 # compiles in $work; kernels that it loads from files too

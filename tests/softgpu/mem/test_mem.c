@@ -93,6 +93,25 @@ static void test_mem__freed_addresses_are_used_again_lowest_first(void **state)
     assert_int_equal(d, a);
 }
 
+static void test_mem__behind_a_guarded_reservation_lies_nothing(void **state)
+{
+    struct sg_mem *m = *state;
+    uint64_t a = 0, b = 0;
+
+    assert_int_equal(sg_mem_reserve_guarded(m, 1000, 512, &a, NULL), TB_OK);
+    assert_int_equal(take(m, 512, 512), a + 1024 + SG_MEM_GUARD);
+    assert_int_equal(sg_mem_commit(m, a, 1024 + 512, NULL), TB_ERR_ARG);
+    memset(commit(m, a, 1000), 1, 1024);
+    sg_mem_allow(m, a, 1000, 1, 1);
+    assert_true(sg_mem_ok(m, a + 1023, 1, 1, true));
+    assert_false(sg_mem_ok(m, a + 1024, 1, 1, true));
+    sg_mem_release(m, a);
+    assert_int_equal(sg_mem_reserve(m, 1024 + SG_MEM_GUARD, 512, a, &b, NULL), TB_OK);
+    assert_int_equal(b, a);
+    assert_int_equal(sg_mem_reserve_guarded(m, SIZE_MAX, 512, &b, NULL), TB_ERR_ARG);
+    assert_int_equal(sg_mem_reserve_guarded(m, SIZE_MAX - 1023, 512, &b, NULL), TB_ERR_ARG);
+}
+
 static void test_mem__what_is_released_comes_back_zeroed(void **state)
 {
     struct sg_mem *m = *state;
@@ -315,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_mem__same_calls_give_the_same_offsets),
         T(test_mem__freed_addresses_are_used_again_lowest_first),
+        T(test_mem__behind_a_guarded_reservation_lies_nothing),
         T(test_mem__what_is_released_comes_back_zeroed),
         T(test_mem__access_is_per_device_and_per_direction),
         T(test_mem__a_large_range_is_forgotten_whole),
