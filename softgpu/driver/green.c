@@ -296,7 +296,7 @@ CUresult sg_cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx g, unsigned int fla
     return r;
 }
 
-#if CUDA_VERSION >= 12090
+#if CUDA_VERSION >= 13000
 CUresult sg_cuGreenCtxGetId(CUgreenCtx g, unsigned long long *id)
 {
     struct CUctx_st *ctx;

@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "tests/softgpu/driver/newest.h"
+
 #define ok(call) assert_int_equal((call), CUDA_SUCCESS)
 #define refused(call, why) assert_int_equal((call), (why))
 

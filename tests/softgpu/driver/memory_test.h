@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "tests/softgpu/driver/newest.h"
+
 #define MIB ((size_t)1 << 20)
 #define DEVICE_MEMORY (256 * MIB)
 

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "tests/softgpu/driver/newest.h"
+
 #define LOG_MAX 255
 
 /* A kernel that waits for memory reads it while others write: that is what is tested. */

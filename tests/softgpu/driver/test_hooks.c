@@ -5,11 +5,8 @@
 #include <string.h>
 
 #include <cmocka.h>
-#if __has_include(<generated_cuda_meta.h>)
-#define HAVE_META 1
+#if HAVE_META
 #include <generated_cuda_meta.h>
-#else
-#define HAVE_META 0
 #endif
 
 /* api_gen.h's names without a header's macros */
