@@ -117,8 +117,8 @@ static int of_arch(const struct sg_device *dev, CUdevice_attribute attribute)
         return (int)arch->double_ratio;
     case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE:
         return dev->arch >= 80 ? SG_L2_BYTES / 4 * 3 : 0;
-    case 120:     /* CLUSTER_LAUNCH */
-        return 0; /* launch.c: clusters of one block only */
+    case 120: /* CLUSTER_LAUNCH */
+        return arch->max_cluster > 1;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         return dev->physical + 1;
     case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:

@@ -1,10 +1,11 @@
 /* Attributes of kernel nodes: kept in the node's work, as a launch with attributes has them. */
 #include "softgpu/driver/graph.h"
+#include "softgpu/driver/launch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Those that graph nodes can have; all but one are hints here. */
+/* Those that graph nodes can have. */
 static bool known(CUkernelNodeAttrID id)
 {
     switch ((int)id) {
@@ -103,9 +104,7 @@ static CUresult check(const struct sg_kernel_work *k, CUkernelNodeAttrID id,
     if (!divides(v->clusterDim.x, k->grid[0]) || !divides(v->clusterDim.y, k->grid[1]) ||
         !divides(v->clusterDim.z, k->grid[2]))
         return CUDA_ERROR_INVALID_VALUE;
-    /* blocks of one cluster only, as devices without clusters have them */
-    return v->clusterDim.x * v->clusterDim.y * v->clusterDim.z == 1 ? CUDA_SUCCESS
-                                                                    : CUDA_ERROR_NOT_SUPPORTED;
+    return CUDA_SUCCESS;
 }
 
 /* Work is shared and never changes: a changed copy takes its place. */
@@ -122,6 +121,8 @@ static CUresult set_locked(CUgraphNode node, const CUlaunchAttribute *attrs, uns
         r = check(&w.kernel, attrs[i].id, &attrs[i].value);
         if (r == CUDA_SUCCESS)
             r = put(&w.kernel, attrs[i].id, &attrs[i].value);
+        if (r == CUDA_SUCCESS && attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            r = sg_launch_cluster(&w.kernel, w.ctx->dev);
     }
     if (r != CUDA_SUCCESS) {
         sg_work_release(&w);

@@ -151,8 +151,9 @@ static CUresult check_dims(const struct sg_kernel_work *k)
 }
 
 /* Cluster dimensions: of the launch, else of the function; 1, 1, 1 is none. */
-static CUresult check_cluster(struct sg_kernel_work *k, const struct sg_arch *arch)
+CUresult sg_launch_cluster(struct sg_kernel_work *k, const struct sg_device *dev)
 {
+    const struct sg_arch *arch = sg_arch_of(dev);
     const CUlaunchAttribute *a = find_attr(k, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
     const struct CUfunc_st *f = k->func;
     const uint32_t *required = f->info->reqcluster;
@@ -181,11 +182,7 @@ static CUresult check_cluster(struct sg_kernel_work *k, const struct sg_arch *ar
     for (unsigned d = 0; d < 3; d++)
         if (k->cluster[d] > most || k->grid[d] % k->cluster[d] != 0)
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    if (blocks > most)
-        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    /* the engine's clusters have one block: anything else would give wrong results */
-    sg_log(1, "kernel '%s': clusters of %u blocks are not supported", f->info->name, blocks);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return blocks > most ? CUDA_ERROR_INVALID_CLUSTER_SIZE : CUDA_SUCCESS;
 }
 
 static CUresult check_resources(const struct sg_kernel_work *k, struct CUctx_st *ctx)
@@ -230,7 +227,7 @@ CUresult sg_kernel_make(const struct sg_launch_spec *s, struct CUctx_st *ctx, st
     if (!k->params)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if ((r = check_dims(k)) == CUDA_SUCCESS && (r = copy_attrs(s, k)) == CUDA_SUCCESS &&
-        (r = check_cluster(k, sg_arch_of(ctx->dev))) == CUDA_SUCCESS &&
+        (r = sg_launch_cluster(k, ctx->dev)) == CUDA_SUCCESS &&
         (r = check_resources(k, ctx)) == CUDA_SUCCESS)
         r = copy_params(s, k->func->info, k->params);
     if (r != CUDA_SUCCESS) {

@@ -33,6 +33,9 @@ CUresult sg_kernel_make(const struct sg_launch_spec *spec, struct CUctx_st *ctx,
 /** sg_launch_attr_ok - may a launch have this attribute? CUDA_ERROR_INVALID_VALUE, _NOT_SUPPORTED
  */
 CUresult sg_launch_attr_ok(const CUlaunchAttribute *a);
+/** sg_launch_cluster - set k->cluster from the launch's attributes and the function, and check it
+ */
+CUresult sg_launch_cluster(struct sg_kernel_work *k, const struct sg_device *dev);
 
 /** sg_occupancy - blocks of @threads threads and @dynamic bytes that an SM holds; 0: none fits */
 unsigned sg_occupancy(const struct CUfunc_st *f, const struct sg_device *dev, unsigned threads,

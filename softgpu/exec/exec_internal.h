@@ -15,7 +15,10 @@
 #include <string.h>
 
 #define SG_WARP 32
-#define SG_BARRIERS 17 /* of a block; the last is that of a cluster of one block */
+#define SG_BARRIERS 16      /* of a block */
+#define SG_CLUSTER 16       /* blocks of a cluster at most */
+#define SG_CLUSTER_SHIFT 24 /* shared memory of rank r of the cluster: offsets from (r + 1) << 24  \
+                             */
 #define SG_FULL_MASK 0xffffffffu
 
 #define SG_CAT2(a, b) a##b
@@ -124,7 +127,8 @@ struct sg_var {
 
 enum sg_split_state {
     SG_READY = 0,
-    SG_WAIT_BAR,  /* at a barrier of the block */
+    SG_WAIT_BAR, /* at a barrier of the block */
+    SG_WAIT_CLUSTER,
     SG_WAIT_SYNC, /* wants lanes of its member mask at the same instruction */
     SG_WAIT_WARP, /* bar.warp.sync: wants lanes of its member mask at any of them */
 };
@@ -175,6 +179,7 @@ struct sg_warp {
     uint32_t tid[3][SG_WARP] __attribute__((aligned(64)));
     uint32_t born;                     /* lanes that exist */
     uint32_t bar_arrived[SG_BARRIERS]; /* lanes at each barrier of the block */
+    uint32_t cluster_arrived;          /* lanes at that of the cluster, until it opens */
     uint64_t insns, lane_insns;        /* executed so far */
     uint32_t rotate;                   /* first lane of sequential operations: from the seed */
     bool starved;                      /* last slice ended by its budget: choose another split */
@@ -191,8 +196,16 @@ struct sg_barrier {
     bool any, all;
 };
 
+/* Blocks that run together and see each other's shared memory. */
+struct sg_cluster {
+    struct sg_block *blocks[SG_CLUSTER]; /* by rank */
+    uint32_t nblocks, alive_blocks;
+    uint32_t threads, arrived; /* at the barrier: living threads, and those that have arrived */
+};
+
 struct sg_block {
     struct sg_run *run;
+    struct sg_cluster *cluster, own; /* own: of the block with rank 0 */
     uint32_t id[3];
     uint64_t linear;
     uint8_t *shared;
@@ -297,6 +310,9 @@ uint32_t sg_warp_ready(struct sg_warp *w, const struct sg_insn *in, const uint32
 void sg_warp_expand(struct sg_warp *w); /* lm[] for w->mask */
 const struct sg_insn *sg_warp_barrier(struct sg_warp *w, const struct sg_insn *in, uint32_t id,
                                       uint32_t threads, bool wait, uint32_t pred, bool is_red);
+/* the barrier of the cluster */
+void sg_warp_cluster_arrive(struct sg_warp *w);
+const struct sg_insn *sg_warp_cluster_wait(struct sg_warp *w, const struct sg_insn *in);
 const struct sg_insn *sg_warp_bar_warp(struct sg_warp *w, const struct sg_insn *in,
                                        const uint32_t *members);
 const struct sg_insn *sg_warp_call(struct sg_warp *w, const struct sg_insn *in,
@@ -353,12 +369,17 @@ static inline void sg_pred_set(struct sg_warp *w, int32_t off, uint32_t bits)
  */
 void *sg_lane_generic(struct sg_warp *w, unsigned lane, uint64_t addr, uint32_t n, bool write);
 
+/* The same at an address of mapa; NULL: not of a living block of the cluster. */
+void *sg_cluster_shared(const struct sg_cluster *c, uint64_t off, uint32_t n);
+
 static inline void *sg_lane_shared(struct sg_warp *w, uint64_t off, uint32_t n)
 {
     struct sg_block *b = w->block;
 
     off &= 0xffffffffu;
-    return off + n <= b->shared_bytes ? b->shared + off : NULL;
+    if (off + n <= b->shared_bytes)
+        return b->shared + off;
+    return off >> SG_CLUSTER_SHIFT ? sg_cluster_shared(b->cluster, off, n) : NULL;
 }
 
 static inline void *sg_lane_local(struct sg_warp *w, unsigned lane, uint64_t off, uint32_t n)

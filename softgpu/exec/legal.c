@@ -221,7 +221,8 @@ static const struct form *const forms[SG_OP_COUNT] = {
         {2, 2, 1, L(U64), L(GLOBAL, SHARED_, LOCAL, CONST, PARAM, PARAM__ENTRY), NULL, L(TO)}),
     [SG_OP_ISSPACEP] =
         FORMS({2, 2, 0, NULL, L(GLOBAL, SHARED_, LOCAL, CONST, PARAM, PARAM__ENTRY), NULL, NULL}),
-    [SG_OP_MAPA] = FORMS({3, 3, 1, L(INT32, U64), NULL, NULL, L(SHARED__CLUSTER)}),
+    [SG_OP_MAPA] = FORMS({3, 3, 1, L(U32, U64), NULL, NULL, L(SHARED__CLUSTER)}),
+    [SG_OP_GETCTARANK] = FORMS({2, 2, 1, L(U32, U64), NULL, NULL, L(SHARED__CLUSTER)}),
     [SG_OP_LD] = form_ld,
     [SG_OP_LDU] = FORMS({2, 2, 1, L(MEMORY), NULL, NULL, L(GLOBAL, VECTORS)}),
     [SG_OP_ST] = form_st,

@@ -250,7 +250,8 @@ static bool decode_copy(struct sg_dec *d, const struct sg_ptx_insn *p)
 }
 
 /* Bulk copies: r: 1 destination, 2 source, 3 size, 4 mbarrier; x & 1, 2, 4: those are 64 bits wide;
- * x & 8: into shared memory, with an mbarrier; offsets: imm halves and r[5] */
+ * x & 8: into shared memory, with an mbarrier; x & 16: from shared memory; offsets: imm halves and
+ * r[5] */
 static u64 wide_or_not(struct sg_warp *w, int32_t off, bool wide, unsigned l)
 {
     return wide ? ((const u64 *)sg_opnd(w, off))[l] : ((const u32 *)sg_opnd(w, off))[l];
@@ -286,7 +287,7 @@ SG_HANDLER(bulk_copy)
                                  "misaligned bulk copy");
         if (!bulk_range(w, in_, dst, size[l], true, &to))
             return sg_bad_address(w, in, l, dst, 16, true);
-        if (!bulk_range(w, !in_, src, size[l], false, &from))
+        if (!bulk_range(w, in->x & 16, src, size[l], false, &from))
             return sg_bad_address(w, in, l, src, 16, false);
         if (in_ && (bar % 8 || (b = sg_lane_shared(w, bar, 8)) == NULL))
             return sg_bad_address(w, in, l, bar, 8, true);
@@ -300,6 +301,7 @@ SG_HANDLER(bulk_copy)
 static bool decode_bulk(struct sg_dec *d, const struct sg_ptx_insn *p)
 {
     bool in_ = sg_ptx_has(p, SG_M_MBARRIER__COMPLETE_TX__BYTES), w[3] = {false};
+    bool from_shared = !sg_ptx_has(p, SG_M_GLOBAL) || !in_;
     int32_t r[3] = {0};
     int64_t off[3] = {0};
 
@@ -307,11 +309,11 @@ static bool decode_bulk(struct sg_dec *d, const struct sg_ptx_insn *p)
         sg_dec_emit(d, nothing);
         return true;
     }
-    if (sg_ptx_has(p, SG_M_MULTICAST__CLUSTER) || !sg_ptx_has(p, SG_M_GLOBAL) ||
-        p->nopnds < 3u + in_)
+    if (sg_ptx_has(p, SG_M_MULTICAST__CLUSTER) || p->nopnds < 3u + in_ ||
+        (!in_ && !sg_ptx_has(p, SG_M_GLOBAL)))
         return sg_dec_refuse(d, "this form of bulk copies");
     if (!base_of(d, &p->opnds[0], in_, &r[0], &off[0], &w[0]) ||
-        !base_of(d, &p->opnds[1], !in_, &r[1], &off[1], &w[1]) ||
+        !base_of(d, &p->opnds[1], from_shared, &r[1], &off[1], &w[1]) ||
         (in_ && !base_of(d, &p->opnds[3], true, &r[2], &off[2], &w[2])))
         return false;
     int32_t n = sg_dec_src(d, &p->opnds[2], SG_M_U32);
@@ -322,7 +324,8 @@ static bool decode_bulk(struct sg_dec *d, const struct sg_ptx_insn *p)
     in->r[4] = r[2];
     in->r[5] = (int32_t)off[2];
     in->imm = (u32)off[0] | (u64)(u32)off[1] << 32;
-    in->x = (w[0] ? 1u : 0) | (w[1] ? 2u : 0) | (w[2] ? 4u : 0) | (in_ ? 8u : 0);
+    in->x = (w[0] ? 1u : 0) | (w[1] ? 2u : 0) | (w[2] ? 4u : 0) | (in_ ? 8u : 0) |
+            (from_shared ? 16u : 0);
     return true;
 }
 

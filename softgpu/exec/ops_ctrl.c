@@ -281,10 +281,15 @@ SG_HANDLER(barrier)
     return sg_warp_barrier(w, in, id[first], threads, in->y & 8, pred, in->y & 16);
 }
 
-/* A cluster of one block: arrive does nothing, wait is a barrier of the block. */
+SG_HANDLER(cluster_arrive)
+{
+    sg_warp_cluster_arrive(w);
+    return in + 1;
+}
+
 SG_HANDLER(cluster_wait)
 {
-    return sg_warp_barrier(w, in, SG_BARRIERS - 1, 0, true, 0, false);
+    return sg_warp_cluster_wait(w, in);
 }
 
 SG_HANDLER(bar_warp)
@@ -309,7 +314,7 @@ static bool decode_bar(struct sg_dec *d, const struct sg_ptx_insn *p)
     u32 y = arrive ? 0 : 8, x = 0;
 
     if (sg_ptx_has(p, SG_M_CLUSTER)) {
-        sg_dec_emit(d, sg_ptx_has(p, SG_M_WAIT) ? cluster_wait : nothing);
+        sg_dec_emit(d, sg_ptx_has(p, SG_M_WAIT) ? cluster_wait : cluster_arrive);
         return true;
     }
     if (sg_ptx_has(p, SG_M_WARP))

@@ -63,6 +63,7 @@ static bool decode(struct sg_dec *d, const struct sg_ptx_insn *p)
     case SG_OP_CVTA:
     case SG_OP_ISSPACEP:
     case SG_OP_MAPA:
+    case SG_OP_GETCTARANK:
         return SG_ISA(sg_decode_move)(d, p);
     case SG_OP_ATOM:
     case SG_OP_RED:

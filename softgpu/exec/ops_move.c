@@ -69,6 +69,14 @@ static u64 nanoseconds(void)
     return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
 }
 
+/* of the block in its cluster */
+static u32 rank_of(const struct sg_block *b)
+{
+    const u32 *cl = b->run->launch->cluster;
+
+    return b->id[0] % cl[0] + cl[0] * (b->id[1] % cl[1] + cl[1] * (b->id[2] % cl[2]));
+}
+
 /* Values that are the same for all lanes. */
 static u64 uniform(const struct sg_warp *w, u32 what, u32 comp, u64 imm)
 {
@@ -117,10 +125,12 @@ static u64 uniform(const struct sg_warp *w, u32 what, u32 comp, u64 imm)
         return comp < 3 ? b->id[comp] % cl[comp] : 0;
     case SG_SREG_CLUSTER_NCTAID:
         return comp < 3 ? cl[comp] : 0;
+    case SG_SREG_IS_EXPLICIT_CLUSTER:
+        return cl[0] * cl[1] * cl[2] > 1;
     case SG_SREG_CLUSTER_NCTARANK:
         return (u64)cl[0] * cl[1] * cl[2];
     case SG_SREG_CLUSTER_CTARANK:
-        return b->id[0] % cl[0] + cl[0] * (b->id[1] % cl[1] + (u64)cl[1] * (b->id[2] % cl[2]));
+        return rank_of(b);
     case SG_RUNTIME_LOCAL: /* comp: a generic address */
         return w->lp + imm + (comp ? r->local_window : 0);
     case SG_RUNTIME_DYNAMIC:
@@ -220,6 +230,37 @@ SG_HANDLER(in_window)
     return in + 1;
 }
 
+/* In the shared memory of the block itself? */
+SG_HANDLER(in_own_shared)
+{
+    const u64 *a = sg_opnd(w, in->r[1]);
+    u64 own = rank_of(w->block) + 1u;
+    u32 bits = 0;
+
+    for (unsigned l = 0; l < SG_WARP; l++) {
+        u64 off = a[l] - in->imm, rank = off >> SG_CLUSTER_SHIFT;
+        bits |= (u32)(off < SG_MEM_WINDOW && (rank == 0 || rank == own)) << l;
+    }
+    sg_pred_set(w, in->r[0], bits);
+    return in + 1;
+}
+
+/* ---- addresses in a cluster; imm: the window of generic addresses, or 0 -----------------------
+ */
+
+#define OFFSET_MASK ((UINT64_C(1) << SG_CLUSTER_SHIFT) - 1)
+#define MAPPED(x, rank) (((x)&OFFSET_MASK) | ((u64)(rank) + 1) << SG_CLUSTER_SHIFT)
+
+/* a rank that is too large stays so: the access is a fault */
+#define RANK(y) ((y) < 100 ? (y) : 100)
+
+SG_OP2(mapa32, u32, u32, u32, (u32)MAPPED(x, RANK(y)))
+SG_OP2(mapa64, u64, u64, u32, in->imm + MAPPED(x - in->imm, RANK(y)))
+SG_OP1(ctarank32, u32, u32, x >> SG_CLUSTER_SHIFT ? (x >> SG_CLUSTER_SHIFT) - 1 : rank_of(w->block))
+SG_OP1(ctarank64, u32, u64,
+       (x - in->imm) >> SG_CLUSTER_SHIFT ? (u32)((x - in->imm) >> SG_CLUSTER_SHIFT) - 1
+                                         : rank_of(w->block))
+
 SG_HANDLER(in_params)
 {
     const u64 *a = sg_opnd(w, in->r[1]);
@@ -255,10 +296,24 @@ static bool is_pred(const struct sg_dec *d, const struct sg_ptx_opnd *o)
     return o->kind == SG_OPND_REG && d->ptx->regs[o->reg].type == SG_M_PRED;
 }
 
+SG_HANDLER(pred_of_sreg)
+{
+    sg_pred_set(w, in->r[0], uniform(w, in->x, 0, 0) != 0 ? SG_FULL_MASK : 0);
+    return in + 1;
+}
+
 static bool mov_predicate(struct sg_dec *d, const struct sg_ptx_insn *p)
 {
     bool neg = false, ignored;
     const struct sg_ptx_opnd *s = &p->opnds[1];
+
+    if (s->kind == SG_OPND_SREG && s->sreg == SG_SREG_IS_EXPLICIT_CLUSTER) {
+        int32_t dst = sg_dec_pred(d, &p->opnds[0], &ignored);
+        struct sg_insn *in = sg_dec_emit(d, pred_of_sreg);
+        in->r[0] = dst;
+        in->x = s->sreg;
+        return true;
+    }
     bool imm = s->kind == SG_OPND_IMM;
     int32_t a = imm ? 0 : sg_dec_pred(d, s, &neg);
     struct sg_insn *in = sg_dec_emit(d, imm ? set_pred : mov_pred);
@@ -382,12 +437,31 @@ static bool decode_isspacep(struct sg_dec *d, const struct sg_ptx_insn *p)
     bool param = sg_ptx_has(p, SG_M_PARAM) || sg_ptx_has(p, SG_M_PARAM__ENTRY);
     if (sg_ptx_has(p, SG_M_CONST))
         return sg_dec_refuse(d, "constant memory has no addresses of its own here");
-    struct sg_insn *in = sg_dec_emit(d, local || shared ? in_window
-                                        : param         ? in_params
-                                                        : in_global);
+    bool cluster = sg_ptx_has(p, SG_M_SHARED__CLUSTER);
+    struct sg_insn *in = sg_dec_emit(d, shared && !cluster ? in_own_shared
+                                        : local || shared  ? in_window
+                                        : param            ? in_params
+                                                           : in_global);
     in->r[0] = dst;
     in->r[1] = a;
     in->imm = local ? mem->local_window : mem->shared_window;
+    return true;
+}
+
+static bool decode_cluster(struct sg_dec *d, const struct sg_ptx_insn *p)
+{
+    bool generic = !sg_ptx_has(p, SG_M_SHARED__CLUSTER), map = p->op == SG_OP_MAPA;
+    enum sg_ptx_mod t = sg_type_at(p, 0);
+    bool wide = sg_ptx_type_size(t) == 8;
+    struct sg_insn *in;
+
+    if (generic && !wide)
+        return sg_dec_refuse(d, "32-bit addresses");
+    if (map)
+        in = sg_emit_op(d, wide ? mapa64 : mapa32, t, t, SG_M_U32, SG_M_NONE);
+    else
+        in = sg_emit_op(d, wide ? ctarank64 : ctarank32, SG_M_U32, t, SG_M_NONE, SG_M_NONE);
+    in->imm = generic ? d->image->env.mem->shared_window : 0;
     return true;
 }
 
@@ -400,10 +474,9 @@ bool SG_ISA(sg_decode_move)(struct sg_dec *d, const struct sg_ptx_insn *p)
         return decode_cvta(d, p);
     case SG_OP_ISSPACEP:
         return decode_isspacep(d, p);
-    case SG_OP_MAPA: /* clusters of one block: the address of the only block's own memory */
-        sg_emit_op(d, sg_ptx_type_size(sg_type_at(p, 0)) == 8 ? mov64 : mov32, sg_type_at(p, 0),
-                   sg_type_at(p, 0), SG_M_NONE, SG_M_NONE);
-        return true;
+    case SG_OP_MAPA:
+    case SG_OP_GETCTARANK:
+        return decode_cluster(d, p);
     default:
         return false;
     }

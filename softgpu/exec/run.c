@@ -23,6 +23,8 @@ struct sg_worker {
     uint64_t seen;            /* generation of the last job */
     struct sg_block **blocks; /* memory of blocks, kept between launches */
     uint32_t nblocks;
+    struct sg_block **active; /* those of them that run */
+    uint32_t cap_active;
 };
 
 static uint64_t mix(uint64_t x)
@@ -143,6 +145,11 @@ static bool block_prepare(struct sg_block *b, struct sg_run *run)
     return true;
 }
 
+static uint32_t threads_of_block(const struct sg_launch *l)
+{
+    return l->block[0] * l->block[1] * l->block[2];
+}
+
 static void block_start(struct sg_block *b, uint64_t linear)
 {
     const struct sg_run *run = b->run;
@@ -154,6 +161,9 @@ static void block_start(struct sg_block *b, uint64_t linear)
     b->id[2] = (uint32_t)(linear / l->grid[0] / l->grid[1]);
     b->rng = mix(l->seed ^ mix(linear));
     b->smid = (uint32_t)(linear % l->sms);
+    b->cluster = &b->own;
+    b->own = (struct sg_cluster){
+        .blocks = {b}, .nblocks = 1, .alive_blocks = 1, .threads = threads_of_block(l)};
     b->alive_warps = b->nwarps;
     b->nrunnable = b->nwarps;
     if (b->shared_bytes != 0)
@@ -196,24 +206,41 @@ static void give_up(struct sg_warp *w, enum sg_fault_kind kind, const char *why)
     sg_warp_fault(w, s->pc, kind, (unsigned)__builtin_ctz(s->mask), 0, why);
 }
 
-/* No warp of the block can go on, and none has done wrong: its barriers never open. */
-static void deadlock(struct sg_block *b)
+static bool cluster_can_go_on(const struct sg_cluster *c)
 {
+    for (uint32_t r = 0; r < c->nblocks; r++)
+        if (c->blocks[r]->nrunnable != 0)
+            return true;
+    return false;
+}
+
+/* If no warp of the cluster can go on, none has done wrong: its barriers never open. */
+static void look_for_deadlock(const struct sg_cluster *c)
+{
+    const struct sg_block *b = NULL;
+
+    for (uint32_t r = c->nblocks; r-- > 0;)
+        if (c->blocks[r]->alive_warps != 0)
+            b = c->blocks[r];
+    if (b == NULL || cluster_can_go_on(c))
+        return;
     for (uint32_t i = 0; i < b->nwarps; i++) {
         struct sg_warp *w = &b->warps[i];
         if (w->alive == 0 || w->nsplits == 0)
             continue;
         give_up(w, SG_FAULT_DEADLOCK,
-                w->splits[0].state == SG_WAIT_BAR
+                w->splits[0].state == SG_WAIT_BAR || w->splits[0].state == SG_WAIT_CLUSTER
                     ? "deadlock: a barrier waits for threads that never come"
                     : "deadlock: a warp-wide instruction names lanes that never come");
         return;
     }
 }
 
-/* One slice of one warp. Returns false when the block has ended or failed. */
+/* One slice of one warp, if one can run. Returns false when the block has ended or failed. */
 static bool block_slice(struct sg_block *b, uint32_t budget)
 {
+    if (b->nrunnable == 0) /* waits for other blocks of its cluster */
+        return true;
     uint32_t i = b->run->launch->in_order ? 0 : draw(&b->rng, b->nrunnable);
     struct sg_warp *w = b->runnable[i];
     enum sg_warp_state state;
@@ -241,14 +268,10 @@ static bool block_slice(struct sg_block *b, uint32_t budget)
     if (state == SG_WARP_DONE) {
         unqueue(b, w);
         sg_block_warp_ended(b);
-        if (b->alive_warps == 0)
-            return false;
     }
-    if (b->nrunnable == 0) {
-        deadlock(b);
-        return false;
-    }
-    return true;
+    if (b->nrunnable == 0)
+        look_for_deadlock(b->cluster);
+    return b->alive_warps != 0 && b->run->fault->kind == SG_FAULT_NONE;
 }
 
 static void block_ended(struct sg_block *b)
@@ -316,38 +339,99 @@ static uint32_t resident_blocks(const struct sg_run *run)
     return n < MAX_RESIDENT ? n : MAX_RESIDENT;
 }
 
+static uint32_t cluster_size(const struct sg_launch *l)
+{
+    return l->cluster[0] * l->cluster[1] * l->cluster[2];
+}
+
+/* Index in the grid of the block with rank @r of cluster @c. */
+static uint64_t block_of_cluster(const struct sg_launch *l, uint64_t c, uint32_t r)
+{
+    const uint32_t *g = l->grid, *s = l->cluster;
+    uint64_t nx = g[0] / s[0], ny = g[1] / s[1];
+    uint64_t x = c % nx * s[0] + r % s[0];
+    uint64_t y = c / nx % ny * s[1] + r / s[0] % s[1];
+    uint64_t z = c / nx / ny * s[2] + r / s[0] / s[1];
+
+    return x + g[0] * (y + g[1] * z);
+}
+
+/* Cluster @c runs in the memory of @blocks. */
+static void cluster_start(struct sg_block **blocks, const struct sg_launch *l, uint64_t c)
+{
+    uint32_t n = cluster_size(l);
+    struct sg_cluster *own = &blocks[0]->own;
+
+    for (uint32_t r = 0; r < n; r++)
+        block_start(blocks[r], block_of_cluster(l, c, r));
+    *own = (struct sg_cluster){.nblocks = n, .alive_blocks = n, .threads = n * threads_of_block(l)};
+    for (uint32_t r = 0; r < n; r++) {
+        own->blocks[r] = blocks[r];
+        blocks[r]->cluster = own;
+    }
+}
+
+/* Memory of @n blocks, and room for a list of them. */
+static bool prepare_resident(struct sg_run *run, struct sg_worker *wk, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct sg_block *b = worker_block(wk, i);
+        if (b == NULL || !block_prepare(b, run))
+            return false;
+    }
+    if (wk->cap_active < n) {
+        free((void *)wk->active);
+        wk->active = calloc(n, sizeof(*wk->active));
+        wk->cap_active = wk->active ? n : 0;
+    }
+    return wk->active != NULL;
+}
+
 /* Blocks that see each other: many are resident, and one warp after the other gets a slice. New
- * blocks enter in the order of their index, as programs rely on. */
+ * blocks enter in the order of their index, as programs rely on; those of a cluster together, when
+ * all of one have ended. */
 static void run_resident(struct sg_run *run, struct sg_worker *wk)
 {
-    struct sg_shared_run *all = run->all;
-    uint32_t limit = resident_blocks(run), n = 0, turn = 0;
-    uint64_t next = 0;
+    const struct sg_launch *l = run->launch;
+    uint32_t size = cluster_size(l), limit = resident_blocks(run), n, turn = 0;
+    uint64_t nclusters = run->all->nblocks / size, next;
 
-    while (next < all->nblocks && n < limit) {
-        struct sg_block *b = worker_block(wk, n);
-        if (b == NULL || !block_prepare(b, run)) {
-            atomic_store(&all->no_memory, 1);
-            return;
-        }
-        block_start(b, next++);
-        n++;
+    limit = limit < size ? 1 : limit / size;
+    limit = limit < nclusters ? limit : (uint32_t)nclusters;
+    if (!prepare_resident(run, wk, limit * size)) {
+        atomic_store(&run->all->no_memory, 1);
+        return;
     }
-    while (n != 0 && !atomic_load(&all->failed)) {
-        uint32_t i = run->launch->in_order ? turn++ % n : draw(&run->rng, n);
-        uint32_t budget =
-            run->launch->in_order ? SLICE_SHARED + 256 : SLICE_SHARED + draw(&run->rng, 512);
-        struct sg_block *b = wk->blocks[i];
+    for (next = 0; next < limit; next++)
+        cluster_start(&wk->blocks[next * size], l, next);
+    n = limit * size;
+    memcpy((void *)wk->active, (const void *)wk->blocks, n * sizeof(*wk->active));
+    while (n != 0 && !atomic_load(&run->all->failed)) {
+        uint32_t i = l->in_order ? turn++ % n : draw(&run->rng, n);
+        uint32_t budget = l->in_order ? SLICE_SHARED + 256 : SLICE_SHARED + draw(&run->rng, 512);
+        struct sg_block *b = wk->active[i];
+        struct sg_cluster *c = b->cluster;
         if (block_slice(b, budget))
             continue;
         block_ended(b);
-        if (next < all->nblocks) {
-            block_start(b, next++);
-        } else {
-            wk->blocks[i] = wk->blocks[--n];
-            wk->blocks[n] = b;
-        }
+        wk->active[i] = wk->active[--n];
+        if (--c->alive_blocks != 0 || next == nclusters)
+            continue;
+        struct sg_block *blocks[SG_CLUSTER];
+        memcpy((void *)blocks, (const void *)c->blocks, sizeof(blocks));
+        cluster_start(blocks, l, next++);
+        for (uint32_t r = 0; r < size; r++) /* the first where the last one was */
+            wk->active[n++] = blocks[r];
+        blocks[0] = wk->active[i];
+        wk->active[i] = wk->active[n - size];
+        wk->active[n - size] = blocks[0];
     }
+}
+
+/* Must blocks be resident together? */
+static bool communicates(const struct sg_launch *l)
+{
+    return l->kernel->info.communicates || l->cooperative || cluster_size(l) > 1;
 }
 
 static void work(struct sg_worker *wk, struct sg_shared_run *all)
@@ -370,10 +454,10 @@ static void work(struct sg_worker *wk, struct sg_shared_run *all)
     unsigned csr = _mm_getcsr();
 
     _mm_setcsr(CALM_MXCSR);
-    run.parallel = !k->info.communicates && wk->machine->nworkers > 1;
+    run.parallel = !communicates(l) && wk->machine->nworkers > 1;
     run.shared_total = k->info.static_shared + l->dynamic_shared;
     run.params = (uint8_t *)(uintptr_t)l->params;
-    if (k->info.communicates || l->cooperative)
+    if (communicates(l))
         run_resident(&run, wk);
     else
         run_independent(&run, wk);
@@ -463,14 +547,19 @@ enum tb_status sg_exec_run(struct sg_machine *m, const struct sg_launch *launch,
                                 .nblocks =
                                     (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
                                 .lock = PTHREAD_MUTEX_INITIALIZER};
+    uint32_t cluster = cluster_size(launch);
     uint64_t share = all.nblocks / 16; /* not of the number of workers: orders stay the same */
 
+    for (int d = 0; d < 3; d++)
+        if (launch->cluster[d] == 0 || launch->grid[d] % launch->cluster[d] != 0 ||
+            cluster > SG_CLUSTER)
+            return tb_fail(err, TB_ERR_ARG, "kernel '%s': no clusters of %ux%ux%u blocks",
+                           info->name, launch->cluster[0], launch->cluster[1], launch->cluster[2]);
     all.chunk = share < 1 ? 1 : share > 64 ? 64 : share;
     pthread_mutex_lock(&m->run_lock);
     if (launch->cooperative)
         all.workspace = workspace_of(m, launch->device);
-    if (m->nworkers > 1 && all.nblocks > 1 && !info->communicates && !launch->cooperative &&
-        !launch->in_order)
+    if (m->nworkers > 1 && all.nblocks > 1 && !communicates(launch) && !launch->in_order)
         run_parallel(m, &all);
     else
         work(&m->workers[0], &all);
@@ -535,6 +624,7 @@ void sg_machine_free(struct sg_machine *m)
         for (uint32_t k = 0; k < m->workers[i].nblocks; k++)
             block_free(m->workers[i].blocks[k]);
         free((void *)m->workers[i].blocks);
+        free((void *)m->workers[i].active);
     }
     for (int d = 0; d < SG_MEM_MAX_DEVICES; d++) {
         sg_heap_destroy(m->heaps[d]);

@@ -213,6 +213,8 @@ const struct sg_insn *sg_warp_diverge(struct sg_warp *w, uint32_t taken,
     return sg_warp_leave(w);
 }
 
+static void cluster_exit(struct sg_warp *w, uint32_t lanes);
+
 const struct sg_insn *sg_warp_exit(struct sg_warp *w, uint32_t lanes, const struct sg_insn *next)
 {
     struct sg_split *me = &w->splits[w->cur];
@@ -223,6 +225,7 @@ const struct sg_insn *sg_warp_exit(struct sg_warp *w, uint32_t lanes, const stru
     if (me->mask == 0)
         drop_split(w, w->cur);
     wake_waiting(w);
+    cluster_exit(w, lanes);
     /* barriers count whole warps: those that are left may be all there already */
     for (uint32_t id = 0; id < SG_BARRIERS; id++)
         if (w->alive != 0 && w->bar_arrived[id] != 0 && (w->alive & ~w->bar_arrived[id]) == 0)
@@ -444,6 +447,56 @@ const struct sg_insn *sg_warp_barrier(struct sg_warp *w, const struct sg_insn *i
     return wait ? sg_warp_leave(w) : in + 1;
 }
 
+/* ---- the barrier of a cluster ---------------------------------------------------------------- */
+
+static void check_cluster_barrier(struct sg_cluster *c)
+{
+    if (c->arrived == 0 || c->arrived < c->threads)
+        return;
+    c->arrived = 0;
+    for (uint32_t r = 0; r < c->nblocks; r++)
+        for (uint32_t k = 0; k < c->blocks[r]->nwarps; k++) {
+            struct sg_warp *w = &c->blocks[r]->warps[k];
+            w->cluster_arrived = 0;
+            for (uint32_t i = 0; i < w->nsplits; i++)
+                if (w->splits[i].state == SG_WAIT_CLUSTER) {
+                    w->splits[i].state = SG_READY;
+                    make_runnable(c->blocks[r], w);
+                }
+        }
+}
+
+static void cluster_exit(struct sg_warp *w, uint32_t lanes)
+{
+    struct sg_cluster *c = w->block->cluster;
+
+    c->threads -= (uint32_t)__builtin_popcount(lanes);
+    c->arrived -= (uint32_t)__builtin_popcount(lanes & w->cluster_arrived);
+    w->cluster_arrived &= ~lanes;
+    check_cluster_barrier(c);
+}
+
+void sg_warp_cluster_arrive(struct sg_warp *w)
+{
+    struct sg_cluster *c = w->block->cluster;
+
+    c->arrived += (uint32_t)__builtin_popcount(w->mask & ~w->cluster_arrived);
+    w->cluster_arrived |= w->mask;
+    check_cluster_barrier(c);
+}
+
+/* Whoever's arrival has been answered already goes on. */
+const struct sg_insn *sg_warp_cluster_wait(struct sg_warp *w, const struct sg_insn *in)
+{
+    struct sg_split *me = &w->splits[w->cur];
+
+    if ((w->mask & w->cluster_arrived) == 0)
+        return in + 1;
+    me->state = SG_WAIT_CLUSTER;
+    me->pc = in + 1;
+    return sg_warp_leave(w);
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Registers of a deeper activation: the file grows; offsets stay valid. */
@@ -646,10 +699,23 @@ void sg_warp_start(struct sg_warp *w, const struct sg_func *f)
         memset(w->local + (size_t)l * w->local_cap, 0, w->local_used);
     w->local_used = f->local_bytes;
     memset(w->bar_arrived, 0, sizeof(w->bar_arrived));
+    w->cluster_arrived = 0;
     zero_live_in(w, f, 0, SG_FULL_MASK);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
+
+void *sg_cluster_shared(const struct sg_cluster *c, uint64_t off, uint32_t n)
+{
+    uint64_t rank = (off >> SG_CLUSTER_SHIFT) - 1;
+    const struct sg_block *b;
+
+    if (rank >= c->nblocks)
+        return NULL;
+    b = c->blocks[rank];
+    off &= (UINT64_C(1) << SG_CLUSTER_SHIFT) - 1;
+    return b->alive_warps != 0 && off + n <= b->shared_bytes ? b->shared + off : NULL;
+}
 
 void *sg_lane_generic(struct sg_warp *w, unsigned lane, uint64_t addr, uint32_t n, bool write)
 {

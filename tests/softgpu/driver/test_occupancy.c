@@ -178,6 +178,7 @@ static void clusters_on_sm_90(void *arg)
     int n = 0;
 
     (void)arg;
+    need(cuDeviceGetAttribute(&n, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0) == 0 && n == 1);
     need(cuOccupancyMaxActiveClusters(&n, f, &config) == 0 && n == 2 * 108 / 8);
     need(cuOccupancyMaxPotentialClusterSize(&n, f, &config) == 0 && n == 8);
     need(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1) == 0);

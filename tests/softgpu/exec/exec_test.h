@@ -120,6 +120,7 @@ static void test_print(void *arg, const char *text, size_t n)
 
 struct test_run {
     uint32_t blocks, threads, dynamic_shared;
+    uint32_t cluster; /* blocks of each, 0: 1 */
     uint64_t seed;
     bool cooperative, in_order;
 };
@@ -134,7 +135,7 @@ static inline enum sg_fault_kind run_image(struct sg_image *image, struct test_r
     struct sg_launch l = {.kernel = sg_image_kernel(image, "k"),
                           .grid = {r.blocks, 1, 1},
                           .block = {r.threads, 1, 1},
-                          .cluster = {1, 1, 1},
+                          .cluster = {r.cluster ? r.cluster : 1, 1, 1},
                           .dynamic_shared = r.dynamic_shared,
                           .params = params,
                           .cooperative = r.cooperative,

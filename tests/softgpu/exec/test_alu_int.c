@@ -46,7 +46,7 @@ static sg_i128 wide(const struct alu *t, u64 v)
 
 static u64 high(const struct alu *t, u64 a, u64 b)
 {
-    return (u64)((sg_u128)(wide(t, a) * wide(t, b)) >> t->x[0]);
+    return (u64)(((sg_u128)wide(t, a) * (sg_u128)wide(t, b)) >> t->x[0]);
 }
 
 static u64 quotient(const struct alu *t, u64 a, u64 b)
