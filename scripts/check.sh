@@ -122,10 +122,10 @@ check_asan() {
         scripts/test.sh build/asan -L unit -LE 'slow|gpu|torch'
 }
 
-# rings, attach and the collector's threads
+# rings, attach and the collector's threads; the software device's queues and workers
 check_tsan() {
     build build/tsan --preset tsan
-    scripts/test.sh build/tsan -R '^(recorder|collector)\.' -L unit -LE 'slow|gpu|torch'
+    scripts/test.sh build/tsan -R '^(recorder|collector)\.|^softgpu\.(driver|exec_(cluster|control|corpus))' -L unit -LE 'slow|gpu|torch'
 }
 
 if [ "${1:-}" = --list ]; then

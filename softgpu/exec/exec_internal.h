@@ -17,8 +17,7 @@
 #define SG_WARP 32
 #define SG_BARRIERS 16      /* of a block */
 #define SG_CLUSTER 16       /* blocks of a cluster at most */
-#define SG_CLUSTER_SHIFT 24 /* shared memory of rank r of the cluster: offsets from (r + 1) << 24  \
-                             */
+#define SG_CLUSTER_SHIFT 24 /* the memory of rank r begins at (r + 1) << this */
 #define SG_FULL_MASK 0xffffffffu
 
 #define SG_CAT2(a, b) a##b
