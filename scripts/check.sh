@@ -99,12 +99,21 @@ check_clang() {
     CC=clang-14 build build/clang -DCMAKE_BUILD_TYPE=RelWithDebInfo
 }
 
-# .clang-tidy says which checks; the commands are those of the clang build
+# .clang-tidy says which checks; the commands are those of the clang build, the first of each file (some are
+# compiled for two instruction sets)
 check_tidy() {
     [ -f build/clang/compile_commands.json ] || check_clang
-    tracked '*.c' | grep -vE '^(tests|bench)/' | while read -r f; do
-        if grep -qF "$PWD/$f\"" build/clang/compile_commands.json; then echo "$f"; fi
-    done | xargs -d '\n' -r -P "$jobs" -n 4 clang-tidy-14 -p build/clang --quiet 2>&1 |
+    mkdir -p build/tidy
+    tracked '*.c' | grep -vE '^(tests|bench)/' | python3 -c '
+import json, os, sys
+wanted = {os.path.abspath(line.rstrip("\n")) for line in sys.stdin}
+first = {}
+for command in json.load(open("build/clang/compile_commands.json")):
+    if command["file"] in wanted:
+        first.setdefault(command["file"], command)
+json.dump(list(first.values()), open("build/tidy/compile_commands.json", "w"))
+print("\n".join(first))' |
+        xargs -d '\n' -r -P "$jobs" -n 4 clang-tidy-14 -p build/tidy --quiet 2>&1 |
         { grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' || true; }
 }
 
