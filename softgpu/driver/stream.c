@@ -235,7 +235,9 @@ CUresult sg_cuStreamDestroy_v2(CUstream given)
     if (!sg_handle_is(given, SG_MAGIC_STREAM) || given->legacy || given->per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
     sg_engine_lock();
-    r = sg_capture_refuse(given);
+    /* A stream that joined a sequence may go, its nodes stay; its origin may not. */
+    if (!given->capture || given->capture->origin == given)
+        r = sg_capture_refuse(given);
     if (r == CUDA_SUCCESS)
         destroy(given);
     sg_engine_unlock();

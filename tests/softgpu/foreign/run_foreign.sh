@@ -84,8 +84,11 @@ ask_nvrtc_for_ptx() {
 compile_samples() {
     local files include kernel rdc
     cd "$work" || return
-    # GEMMs of up to 8192^3: 256^3 instead, and compared with the host
-    sed -E -i 's/define CPU_DEBUG 0/define CPU_DEBUG 1/; s/define ([MNK]_TILES) [0-9]+/define \1 16/' ./*TensorCoreGemm.cu 2>/dev/null
+    # GEMMs of up to 8192^3: 256^3 instead, compared with the host; fewer repetitions for timing
+    find . -maxdepth 1 -name '*.c*' -exec sed -E -i '
+        s/define CPU_DEBUG 0/define CPU_DEBUG 1/; s/define ([MNK]_TILES) [0-9]+/define \1 16/
+        s/\b(NUM_ITERATIONS *=) *[0-9]+;/\1 2;/; s/(define NUM_REPS +)[0-9]+/\12/; s/\b(numIterations = )20;/\12;/
+        s/(define TEST_ITERATIONS +)\(1000\)/\1(10)/; s/\b(OPT_N *=) *4000000;/\1 100000;/; s/\b(log2Data *=) *23;/\1 16;/' {} +
     files=$(listed_sources .)
     include="-I. -I$sources/Common -Iinc -Isrc"
     for kernel in $(grep -oE '[A-Za-z0-9_]+64\.(fatbin|ptx)' CMakeLists.txt | sort -u); do
