@@ -18,6 +18,9 @@
 #define SG_BARRIERS 16      /* of a block */
 #define SG_CLUSTER 16       /* blocks of a cluster at most */
 #define SG_CLUSTER_SHIFT 24 /* the memory of rank r begins at (r + 1) << this */
+/* Shared memory that the system keeps for itself, of each block: cooperative groups use it. */
+#define SG_RESERVED_OFFSET 0x800000u
+#define SG_RESERVED_BYTES 1024u
 #define SG_FULL_MASK 0xffffffffu
 
 #define SG_CAT2(a, b) a##b
@@ -205,6 +208,8 @@ struct sg_cluster {
 struct sg_block {
     struct sg_run *run;
     struct sg_cluster *cluster, own; /* own: of the block with rank 0 */
+    uint8_t reserved[SG_RESERVED_BYTES] __attribute__((aligned(16)));
+    bool reserved_used;
     uint32_t id[3];
     uint64_t linear;
     uint8_t *shared;
@@ -368,8 +373,9 @@ static inline void sg_pred_set(struct sg_warp *w, int32_t off, uint32_t bits)
  */
 void *sg_lane_generic(struct sg_warp *w, unsigned lane, uint64_t addr, uint32_t n, bool write);
 
-/* The same at an address of mapa; NULL: not of a living block of the cluster. */
-void *sg_cluster_shared(const struct sg_cluster *c, uint64_t off, uint32_t n);
+/* Behind the block's own: what is reserved, and at addresses of mapa what a living block of the
+ * cluster has; NULL: nothing of these. */
+void *sg_far_shared(struct sg_block *b, uint64_t off, uint32_t n);
 
 static inline void *sg_lane_shared(struct sg_warp *w, uint64_t off, uint32_t n)
 {
@@ -378,7 +384,7 @@ static inline void *sg_lane_shared(struct sg_warp *w, uint64_t off, uint32_t n)
     off &= 0xffffffffu;
     if (off + n <= b->shared_bytes)
         return b->shared + off;
-    return off >> SG_CLUSTER_SHIFT ? sg_cluster_shared(b->cluster, off, n) : NULL;
+    return off >= SG_RESERVED_OFFSET ? sg_far_shared(b, off, n) : NULL;
 }
 
 static inline void *sg_lane_local(struct sg_warp *w, unsigned lane, uint64_t off, uint32_t n)

@@ -394,6 +394,9 @@ static bool operand(struct sg_dec *d, const struct sg_ptx_insn *p, const struct 
             return sg_dec_refuse(d, "elements of '%s'", r->name);
         return true;
     }
+    case SG_OPND_SREG:
+        return o->sreg != SG_SREG_CURRENT_GRAPH_EXEC ||
+               sg_dec_refuse(d, "special register %s", sg_ptx_sreg_name(o->sreg));
     case SG_OPND_VEC:
     case SG_OPND_PAIR:
     case SG_OPND_ADDR:

@@ -117,6 +117,14 @@ static u64 uniform(const struct sg_warp *w, u32 what, u32 comp, u64 imm)
         return b->shared_bytes;
     case SG_SREG_DYNAMIC_SMEM_SIZE:
         return l->dynamic_shared;
+    case SG_SREG_RESERVED_SMEM_OFFSET_BEGIN:
+        return SG_RESERVED_OFFSET;
+    case SG_SREG_RESERVED_SMEM_OFFSET_END:
+        return SG_RESERVED_OFFSET + SG_RESERVED_BYTES;
+    case SG_SREG_RESERVED_SMEM_OFFSET_CAP:
+        return SG_RESERVED_BYTES;
+    case SG_SREG_RESERVED_SMEM_OFFSET: /* two of them: a half each */
+        return SG_RESERVED_OFFSET + comp * (SG_RESERVED_BYTES / 2);
     case SG_SREG_CLUSTERID:
         return comp < 3 ? b->id[comp] / cl[comp] : 0;
     case SG_SREG_NCLUSTERID:

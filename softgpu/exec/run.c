@@ -168,6 +168,9 @@ static void block_start(struct sg_block *b, uint64_t linear)
     b->nrunnable = b->nwarps;
     if (b->shared_bytes != 0)
         memset(b->shared, 0, b->shared_bytes);
+    if (b->reserved_used)
+        memset(b->reserved, 0, sizeof(b->reserved));
+    b->reserved_used = false;
     for (uint32_t i = 0; i < SG_BARRIERS; i++)
         b->bar[i] = (struct sg_barrier){.all = true};
     for (uint32_t i = 0; i < b->nwarps; i++) {

@@ -705,16 +705,23 @@ void sg_warp_start(struct sg_warp *w, const struct sg_func *f)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-void *sg_cluster_shared(const struct sg_cluster *c, uint64_t off, uint32_t n)
+void *sg_far_shared(struct sg_block *b, uint64_t off, uint32_t n)
 {
-    uint64_t rank = (off >> SG_CLUSTER_SHIFT) - 1;
-    const struct sg_block *b;
+    const struct sg_cluster *c = b->cluster;
+    uint64_t rank = off >> SG_CLUSTER_SHIFT; /* plus 1 */
 
-    if (rank >= c->nblocks)
+    if (rank != 0) {
+        if (rank > c->nblocks || c->blocks[rank - 1]->alive_warps == 0)
+            return NULL;
+        b = c->blocks[rank - 1];
+        off &= (UINT64_C(1) << SG_CLUSTER_SHIFT) - 1;
+    }
+    if (off + n <= b->shared_bytes)
+        return b->shared + off;
+    if (off < SG_RESERVED_OFFSET || off + n > SG_RESERVED_OFFSET + SG_RESERVED_BYTES)
         return NULL;
-    b = c->blocks[rank];
-    off &= (UINT64_C(1) << SG_CLUSTER_SHIFT) - 1;
-    return b->alive_warps != 0 && off + n <= b->shared_bytes ? b->shared + off : NULL;
+    b->reserved_used = true;
+    return b->reserved + (off - SG_RESERVED_OFFSET);
 }
 
 void *sg_lane_generic(struct sg_warp *w, unsigned lane, uint64_t addr, uint32_t n, bool write)

@@ -438,6 +438,33 @@ static void test_shared__dynamic_lies_behind_static(void **state)
     device_free(p);
 }
 
+/* What the system reserves lies apart: two halves, zero at first, not behind the end. */
+static void test_shared__reserved_memory_is_nobody_elses(void **state)
+{
+    (void)state;
+    static const char ptx[] = KERNEL(
+        "", ".shared .align 4 .b8 s[1024];\nmov.u32 %r5, %reserved_smem_offset_1;\n"
+            "mov.u32 %r6, %reserved_smem_offset_0;\nmov.u32 %r7, s;\nshl.b32 %r8, %r1, 2;\n"
+            "add.u32 %r7, %r7, %r8;\nadd.u32 %r9, %r5, %r8;\nadd.u32 %r10, %r6, %r8;\n"
+            "ld.shared.u32 %r11, [%r9];\nst.shared.u32 [%r7], 77;\nst.shared.u32 [%r9], %r1;\n"
+            "st.shared.u32 [%r10], 5;\nld.shared.u32 %r12, [%r7];\nld.shared.u32 %r13, [%r9];\n"
+            "mad.lo.u32 %r12, %r13, 1000, %r12;\nmad.lo.u32 %r12, %r11, 1000000, %r12;\n"
+            "mov.u32 %r14, %reserved_smem_offset_end;\nmov.u32 %r15, %reserved_smem_offset_begin;\n"
+            "sub.u32 %r14, %r14, %r15;\nmov.u32 %r15, %reserved_smem_offset_cap;\n"
+            "sub.u32 %r14, %r14, %r15;\nadd.u32 %r12, %r12, %r14;\n"
+            "mov.u32 %r15, %total_smem_size;\nmad.lo.u32 %r12, %r15, 100000, %r12;\n"
+            "st.global.u32 [%rd9], %r12;\n");
+    static const char beyond[] = KERNEL("", "mov.u32 %r5, %reserved_smem_offset_end;\n"
+                                            "st.shared.u32 [%r5], 1;\n");
+    uint32_t *p = device_bytes(4096);
+    run_ptx(ptx, (struct test_run){.blocks = 8, .threads = 128}, p);
+    for (uint32_t i = 0; i < 1024; i++)
+        assert_int_equal(p[i], 1024 * 100000 + i % 128 * 1000 + 77);
+    assert_int_equal(fault_of(beyond, p, (struct test_run){.blocks = 1, .threads = 1}),
+                     SG_FAULT_ADDRESS);
+    device_free(p);
+}
+
 /* Shared and local memory hold zeros when a block starts, whatever ran before. */
 static void test_memory__of_a_block_starts_with_zeros(void **state)
 {
@@ -562,6 +589,7 @@ static void test_load__refuses_accesses_that_cannot_be(void **state)
                    "[%r7];\n"),
         KERNEL("", "ld.global.shared.u32 %r5, [%rd1];\n"),
         KERNEL(".global .u32 g;\n", "mov.u32 %r5, g;\n"),
+        KERNEL("", "mov.u64 %rd5, %current_graph_exec;\n"),
         KERNEL("", "add.f32 %f1, -%f2, %f3;\n"),
         KERNEL("", "add.u32 %r5, %r1;\n"),
         KERNEL("", "add.sat.u32 %r5, %r1, %r1;\n"),
@@ -595,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_faults__misaligned_in_every_space),
         cmocka_unit_test(test_faults__edges_of_every_space),
         cmocka_unit_test(test_shared__dynamic_lies_behind_static),
+        cmocka_unit_test(test_shared__reserved_memory_is_nobody_elses),
         cmocka_unit_test(test_memory__of_a_block_starts_with_zeros),
         cmocka_unit_test(test_parameters__by_name_offset_and_address),
         cmocka_unit_test(test_generic__addresses_tell_their_space),

@@ -90,7 +90,7 @@ compile_samples() {
         s/\b(NUM_ITERATIONS *=) *[0-9]+;/\1 2;/; s/(define NUM_REPS +)[0-9]+/\12/; s/\b(numIterations = )20;/\12;/
         s/(define TEST_ITERATIONS +)\(1000\)/\1(10)/; s/\b(OPT_N *=) *4000000;/\1 100000;/; s/\b(log2Data *=) *23;/\1 16;/
         s/define NUM_RUNS \(100\)/define NUM_RUNS (1)/; s/GRID_SIZE( +)= 1024;/GRID_SIZE\1= 32;/
-        s/maxGridSize\[1\], 1/8, 1/; s/\b0xAFFFF\b/0xAFF/' {} +
+        s/deviceProp\.maxGridSize\[1\], 1/8, 1/; s/\b0xAFFFF\b/0xAFF/' {} +
     files=$(listed_sources .)
     include="-I. -I$sources/Common -Iinc -Isrc"
     for kernel in $(grep -oE '[A-Za-z0-9_]+64\.(fatbin|ptx)' CMakeLists.txt | sort -u); do

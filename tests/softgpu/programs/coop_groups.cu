@@ -82,6 +82,36 @@ __global__ void partitions(int2 *out, const int *in)
     out[t] = make_int2(sum, (int)side.size() * 100 + (int)same.size());
 }
 
+/* Tiles of several warps keep their state in shared memory that the system reserves. */
+template <int size> __global__ void wide_tiles(int *out, const int *in)
+{
+    __shared__ int user[256];
+    int t = threadIdx.x;
+    user[t] = in[t];
+    auto tile = cg::tiled_partition<size>(cg::this_thread_block());
+    tile.sync();
+    int sum = cg::reduce(tile, in[t], cg::plus<int>());
+    int from = tile.shfl(in[t], 3);
+    bool any = tile.any(in[t] == 50);
+    __syncthreads();
+    out[t] = user[t] == in[t] ? sum * 1000 + from * 10 + any : -1;
+}
+
+template <int size> static void run_wide_tiles(const std::vector<int> &in, dev<int> &din)
+{
+    dev<int> out(256);
+    std::vector<int> want(256);
+    wide_tiles<size><<<1, 256>>>(out.p, din.p);
+    SYNC();
+    for (int i = 0; i < 256; i++) {
+        int first = i / size * size, sum = 0, any = 0;
+        for (int j = first; j < first + size; j++)
+            sum += in[j], any |= in[j] == 50;
+        want[i] = sum * 1000 + in[first + 3] * 10 + any;
+    }
+    expect_equal("tiles of several warps", out.host(), want);
+}
+
 int main()
 {
     need_capability(8, 0);
@@ -93,6 +123,10 @@ int main()
     run_tiles<8>(in, din);
     run_tiles<16>(in, din);
     run_tiles<32>(in, din);
+
+    run_wide_tiles<64>(in, din);
+    run_wide_tiles<128>(in, din);
+    run_wide_tiles<256>(in, din);
 
     dev<int> counter(1), slots(std::vector<int>(256, -1));
     coalesced<<<2, 128>>>(counter.p, slots.p, din.p);
@@ -121,5 +155,5 @@ int main()
         wanted[i] = make_int2(sum, side * 100 + same);
     }
     expect_equal("partitions", parts.host(), wanted);
-    return ok("cooperative groups: 6 tile sizes, coalesced, labelled, binary");
+    return ok("cooperative groups: 9 tile sizes, coalesced, labelled, binary");
 }
