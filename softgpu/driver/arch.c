@@ -18,6 +18,14 @@ const struct sg_arch *sg_arch_find(uint32_t arch)
     return NULL;
 }
 
+uint32_t sg_arch_from(uint32_t arch)
+{
+    for (size_t i = 0; i < TB_ARRAY_LEN(archs); i++)
+        if (archs[i].arch >= arch)
+            return archs[i].arch;
+    return 0;
+}
+
 const struct sg_arch *sg_arch_of(const struct sg_device *dev)
 {
     return sg_arch_find(dev->arch);

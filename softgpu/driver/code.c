@@ -204,22 +204,33 @@ CUresult sg_code_parse(const struct sg_code *code, const char *name, uint32_t ar
 CUresult sg_file_read(const char *path, char **data, size_t *size)
 {
     FILE *f = fopen(path, "rb");
-    CUresult r = CUDA_ERROR_FILE_NOT_FOUND;
-    char *p = NULL;
-    long n;
+    char *p = NULL, *more;
+    size_t n = 0, cap = 0;
+    bool failed;
 
     if (!f)
         return errno == ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_FILE_NOT_FOUND;
-    if (fseek(f, 0, SEEK_END) == 0 && (n = ftell(f)) >= 0 && fseek(f, 0, SEEK_SET) == 0) {
-        r = CUDA_ERROR_OUT_OF_MEMORY;
-        p = malloc((size_t)n + 1);
-        if (p) {
-            *size = fread(p, 1, (size_t)n, f);
-            p[*size] = 0;
-            *data = p;
-            r = CUDA_SUCCESS;
+    do { /* pipes have no size */
+        if (n + 1 >= cap) {
+            cap = cap ? 2 * cap : 1 << 16;
+            more = realloc(p, cap);
+            if (!more) {
+                free(p);
+                fclose(f);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+            }
+            p = more;
         }
-    }
+        n += fread(p + n, 1, cap - 1 - n, f);
+    } while (!feof(f) && !ferror(f));
+    failed = ferror(f);
     fclose(f);
-    return r;
+    if (failed) { /* a directory, for one: errno says so */
+        free(p);
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    }
+    p[n] = 0;
+    *data = p;
+    *size = n;
+    return CUDA_SUCCESS;
 }

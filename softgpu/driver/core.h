@@ -26,11 +26,6 @@ const struct sg_arch *sg_arch_of(const struct sg_device *dev);
 #define SG_REGISTERS 65536u      /* an SM, and a block */
 #define SG_L2_BYTES (4 << 20)
 
-/** sg_options_read - from the environment; false after a log line that names the variable */
-bool sg_options_read(struct sg_options *opt);
-/** sg_parse_size - "8G", "512M", "1048576"; false if it is none */
-bool sg_parse_size(const char *text, uint64_t *bytes);
-
 /** sg_visible_devices - CUDA_VISIBLE_DEVICES: fill @physical with indices below @n, in the order
  * asked for; returns how many */
 int sg_visible_devices(int n, int physical[SG_MAX_DEVICES]);

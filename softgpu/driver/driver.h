@@ -29,6 +29,7 @@
 #endif
 
 #include "common/common.h"
+#include "softgpu/driver/options.h"
 #include "softgpu/exec/exec.h"
 #include "softgpu/mem/mem.h"
 
@@ -37,8 +38,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define SG_MAX_DEVICES SG_MEM_MAX_DEVICES
 
 /* Every handle begins with a magic number; a handle that does not is refused, not followed. */
 enum sg_magic {
@@ -280,20 +279,6 @@ CUresult sg_alloc_new(struct CUctx_st *ctx, size_t size, size_t align, enum sg_a
 CUresult sg_alloc_free(uint64_t addr);
 
 /* ---- state ----------------------------------------------------------------------------------- */
-
-struct sg_options {        /* from the environment at cuInit: options.c */
-    unsigned devices;      /* SOFTGPU_DEVICES, 1 */
-    uint32_t arch;         /* SOFTGPU_ARCH=sm_80 */
-    unsigned sms;          /* SOFTGPU_SMS: simulated, 4 */
-    unsigned sms_reported; /* SOFTGPU_SMS_REPORTED, 108 */
-    uint64_t memory;       /* SOFTGPU_MEMORY=8G, a device */
-    char name[96];         /* SOFTGPU_NAME */
-    uint64_t seed;         /* SOFTGPU_SEED, 0 */
-    bool in_order;    /* SOFTGPU_ORDER=index: blocks and warps by index, streams as submitted */
-    unsigned workers; /* SOFTGPU_WORKERS, 0: all cores */
-    bool launch_blocking;
-    int log; /* SOFTGPU_LOG: 0 nothing, 1 refusals (default), 2 every launch, 3 every call */
-};
 
 struct sg_driver {
     pthread_mutex_t lock;

@@ -9,6 +9,7 @@
  * the output of nvcc 13.0 in tests/softgpu/driver/test_fatbin.c.
  */
 #include "softgpu/driver/code.h"
+#include "softgpu/driver/options.h"
 
 #include <lz4.h>
 #include <stdio.h>
@@ -113,10 +114,12 @@ static CUresult nothing_fits(const struct choice *c, struct tb_error *err)
     size_t n = 0;
 
     if (c->least_ptx) {
+        if (sg_arch_from(c->least_ptx))
+            snprintf(list, sizeof(list), ", or set SOFTGPU_ARCH=sm_%u", sg_arch_from(c->least_ptx));
         tb_fail(err, TB_ERR_UNSUPPORTED,
                 "built for sm_%u and newer, the device is sm_%u: add PTX with -gencode "
-                "arch=compute_%u,code=compute_%u, or set SOFTGPU_ARCH",
-                c->least_ptx, c->arch, c->arch, c->arch);
+                "arch=compute_%u,code=compute_%u%s",
+                c->least_ptx, c->arch, c->arch, c->arch, list);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     for (unsigned i = 0; i < c->nmachine && n < sizeof(list); i++)

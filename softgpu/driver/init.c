@@ -101,10 +101,13 @@ static CUresult make_primary_contexts(void)
 static CUresult start(void)
 {
     int physical[SG_MAX_DEVICES];
+    struct tb_error err = {0};
     CUresult r;
 
-    if (!sg_options_read(&sg_driver.opt))
+    if (sg_options_read(&sg_driver.opt, &err) != TB_OK) {
+        sg_log(1, "%s: no device is there", err.text);
         return CUDA_ERROR_INVALID_VALUE;
+    }
     sg_driver.ndevices = sg_visible_devices((int)sg_driver.opt.devices, physical);
     if (sg_driver.ndevices == 0)
         return CUDA_ERROR_NO_DEVICE;

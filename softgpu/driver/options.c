@@ -1,4 +1,3 @@
-/* Options come from the environment, once, at cuInit. */
 #include "softgpu/driver/core.h"
 
 #include <ctype.h>
@@ -46,14 +45,15 @@ bool sg_parse_size(const char *text, uint64_t *bytes)
     return true;
 }
 
-static bool refuse(const char *name, const char *text, const char *want)
+static bool refuse(const char *name, const char *text, const char *want, struct tb_error *err)
 {
-    sg_log(1, "%s='%s' is not %s: no device is there", name, text, want);
+    tb_fail(err, TB_ERR_ARG, "%s='%s' is not %s", name, text, want);
     return false;
 }
 
 /* A number from @min to @max; @out keeps its default where the variable is not set. */
-static bool number(const char *name, uint64_t min, uint64_t max, uint64_t *out)
+static bool number(const char *name, uint64_t min, uint64_t max, uint64_t *out,
+                   struct tb_error *err)
 {
     const char *text = getenv(name), *end;
     uint64_t n;
@@ -61,15 +61,15 @@ static bool number(const char *name, uint64_t min, uint64_t max, uint64_t *out)
     if (!text || !*text)
         return true;
     if (!parse_number(text, &n, &end) || *end || n < min || n > max) {
-        sg_log(1, "%s='%s' is not a number from %" PRIu64 " to %" PRIu64 ": no device is there",
-               name, text, min, max);
+        tb_fail(err, TB_ERR_ARG, "%s='%s' is not a number from %" PRIu64 " to %" PRIu64, name, text,
+                min, max);
         return false;
     }
     *out = n;
     return true;
 }
 
-static bool read_arch(uint32_t *arch)
+static bool read_arch(uint32_t *arch, struct tb_error *err)
 {
     const char *text = getenv("SOFTGPU_ARCH"), *digits = text;
     char *end;
@@ -81,12 +81,12 @@ static bool read_arch(uint32_t *arch)
         digits += 3;
     n = strtoul(digits, &end, 10);
     if (end == digits || *end || n > 999 || !sg_arch_find((uint32_t)n))
-        return refuse("SOFTGPU_ARCH", text, "one of sm_75, sm_80, sm_86, sm_89, sm_90");
+        return refuse("SOFTGPU_ARCH", text, "one of sm_75, sm_80, sm_86, sm_89, sm_90", err);
     *arch = (uint32_t)n;
     return true;
 }
 
-static bool read_memory(uint64_t *memory)
+static bool read_memory(uint64_t *memory, struct tb_error *err)
 {
     const char *text = getenv("SOFTGPU_MEMORY");
     uint64_t n;
@@ -94,18 +94,18 @@ static bool read_memory(uint64_t *memory)
     if (!text || !*text)
         return true;
     if (!sg_parse_size(text, &n) || n < LEAST_MEMORY || n > MOST_MEMORY)
-        return refuse("SOFTGPU_MEMORY", text, "a size from 16M to 1T, such as 8G");
+        return refuse("SOFTGPU_MEMORY", text, "a size from 16M to 1T, such as 8G", err);
     *memory = n & ~UINT64_C(0xfffff);
     return true;
 }
 
-static bool read_order(bool *in_order)
+static bool read_order(bool *in_order, struct tb_error *err)
 {
     const char *text = getenv("SOFTGPU_ORDER");
 
     *in_order = text && strcmp(text, "index") == 0;
     if (text && *text && !*in_order && strcmp(text, "seed") != 0)
-        return refuse("SOFTGPU_ORDER", text, "'index' or 'seed'");
+        return refuse("SOFTGPU_ORDER", text, "'index' or 'seed'", err);
     return true;
 }
 
@@ -116,25 +116,35 @@ static bool truthy(const char *name)
     return text && *text && strcmp(text, "0") != 0;
 }
 
-bool sg_options_read(struct sg_options *opt)
+/* Which of the engine's instruction sets executes: the tests compare them. */
+static bool read_isa(struct tb_error *err)
+{
+    const char *text = getenv("SOFTGPU_ISA");
+
+    if (text && *text && strcmp(text, "base") != 0 && strcmp(text, "native") != 0)
+        return refuse("SOFTGPU_ISA", text, "'base' or 'native'", err);
+    return true;
+}
+
+enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
 {
     const char *name = getenv("SOFTGPU_NAME");
     uint64_t log = 1, devices = 1, sms = 4, reported = 108, workers = 0, seed = 0;
+    bool ok;
 
     memset(opt, 0, sizeof(*opt));
-    sg_driver.opt.log = 1;
-    if (!number("SOFTGPU_LOG", 0, 3, &log))
-        return false;
-    sg_driver.opt.log = opt->log = (int)log;
+    opt->log = 1;
     opt->arch = 80;
     opt->memory = DEFAULT_MEMORY;
-    if (!number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, &devices) ||
-        !number("SOFTGPU_SMS", 1, 1024, &sms) ||
-        !number("SOFTGPU_SMS_REPORTED", 1, 1024, &reported) ||
-        !number("SOFTGPU_WORKERS", 0, 1024, &workers) ||
-        !number("SOFTGPU_SEED", 0, UINT64_MAX, &seed) || !read_arch(&opt->arch) ||
-        !read_memory(&opt->memory) || !read_order(&opt->in_order))
-        return false;
+    ok = number("SOFTGPU_LOG", 0, 3, &log, err);
+    opt->log = (int)log;
+    if (!ok || !number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, &devices, err) ||
+        !number("SOFTGPU_SMS", 1, 1024, &sms, err) ||
+        !number("SOFTGPU_SMS_REPORTED", 1, 1024, &reported, err) ||
+        !number("SOFTGPU_WORKERS", 0, 1024, &workers, err) ||
+        !number("SOFTGPU_SEED", 0, UINT64_MAX, &seed, err) || !read_arch(&opt->arch, err) ||
+        !read_memory(&opt->memory, err) || !read_order(&opt->in_order, err) || !read_isa(err))
+        return TB_ERR_ARG;
     opt->devices = (unsigned)devices;
     opt->sms = (unsigned)sms;
     opt->sms_reported = (unsigned)reported;
@@ -143,5 +153,5 @@ bool sg_options_read(struct sg_options *opt)
     opt->launch_blocking = truthy("CUDA_LAUNCH_BLOCKING");
     if (name && *name)
         strncat(opt->name, name, sizeof(opt->name) - 1);
-    return true;
+    return TB_OK;
 }

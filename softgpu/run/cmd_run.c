@@ -38,9 +38,21 @@ static const struct tb_cli_command command = {
     .job = true,
 };
 
+#define NONE UINT64_MAX /* the option was not given */
+
+/* 0 is no value of these options; for sg_run_prepare() it means that there is none. */
+static bool given(uint64_t *value)
+{
+    if (*value == 0)
+        return false;
+    if (*value == NONE)
+        *value = 0;
+    return true;
+}
+
 int sg_cmd_run(int argc, char **argv)
 {
-    struct sg_run_options opt = {0};
+    struct sg_run_options opt = {.devices = NONE, .memory = NONE, .workers = NONE, .sms = NONE};
     struct tb_error err = {0};
     struct tb_cli_rest rest;
     int status, failed;
@@ -49,9 +61,11 @@ int sg_cmd_run(int argc, char **argv)
         return status;
     if (rest.count == 0)
         return tb_cli_usage(&command, "which program?");
+    if (!given(&opt.devices) || !given(&opt.memory) || !given(&opt.workers) || !given(&opt.sms))
+        return tb_cli_usage(&command, "0 devices, memory, workers or multiprocessors");
     if (sg_run_prepare(&opt, rest.item, &err) != TB_OK) {
-        tb_cli_error(command.name, &err);
-        return TB_EXIT_NOT_STARTED;
+        status = tb_cli_error(command.name, &err);
+        return err.status == TB_ERR_ARG ? status : TB_EXIT_NOT_STARTED;
     }
     execvp(rest.item[0], rest.item);
     failed = errno;

@@ -1,5 +1,6 @@
 /* Programs are ELF files: which runtime they were linked to, and what device code is in them. */
 #include "softgpu/driver/code.h"
+#include "softgpu/driver/options.h"
 #include "softgpu/run/run.h"
 
 #include <elf.h>
@@ -244,10 +245,16 @@ enum tb_status sg_program_refuse(const struct sg_program *p, const char *path, c
                        "arch=compute_%u,code=compute_%u",
                        path, p->least_machine, for_arch, for_arch);
     }
-    if (p->fatbins && p->least_ptx > arch)
+    if (p->fatbins && p->least_ptx > arch) {
+        char advice[48] = "";
+
+        if (sg_arch_from(p->least_ptx))
+            snprintf(advice, sizeof(advice), "run it with --arch sm_%u, or ",
+                     sg_arch_from(p->least_ptx));
         return tb_fail(err, TB_ERR_UNSUPPORTED,
-                       "'%s' is built for sm_%u and newer, the device is sm_%u: run it with "
-                       "--arch sm_%u, or add PTX with -gencode arch=compute_%u,code=compute_%u",
-                       path, p->least_ptx, arch, p->least_ptx, arch, arch);
+                       "'%s' is built for sm_%u and newer, the device is sm_%u: %sadd PTX with "
+                       "-gencode arch=compute_%u,code=compute_%u",
+                       path, p->least_ptx, arch, advice, arch, arch);
+    }
     return TB_OK;
 }

@@ -1,3 +1,4 @@
+#include "softgpu/driver/options.h"
 #include "softgpu/run/run.h"
 
 #include <errno.h>
@@ -147,20 +148,19 @@ static enum tb_status set_loading(const char *libdir, struct tb_error *err)
 enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *argv,
                               struct tb_error *err)
 {
-    const char *arch = opt->arch ? opt->arch : getenv("SOFTGPU_ARCH");
     char libdir[SG_RUN_PATH], program[SG_RUN_PATH];
+    struct sg_options read;
     struct sg_program p;
     enum tb_status st = sg_run_libdir(opt->libdir, libdir, err);
 
+    if (st == TB_OK)
+        st = set_options(opt, err);
+    if (st == TB_OK)
+        st = sg_options_read(&read, err);
     if (st != TB_OK)
         return st;
     find_command(argv[0], program);
-    if (program[0] && !opt->force && sg_program_inspect(program, &p, NULL) == TB_OK) {
-        uint32_t number = arch && *arch ? (uint32_t)atoi(arch + strspn(arch, "sm_")) : 80;
-
-        st = sg_program_refuse(&p, program, libdir, number, err);
-    }
-    if (st == TB_OK)
-        st = set_options(opt, err);
+    if (program[0] && !opt->force && sg_program_inspect(program, &p, NULL) == TB_OK)
+        st = sg_program_refuse(&p, program, libdir, read.arch, err);
     return st == TB_OK ? set_loading(libdir, err) : st;
 }

@@ -32,7 +32,7 @@ TB_MUST_CHECK enum tb_status sg_run_libdir(const char *given, char *out, struct 
  *
  * The caller executes @argv next; nothing of the system is changed.
  * Returns: TB_OK; TB_ERR_UNSUPPORTED: the program cannot work on softgpu, the text says why and
- * what mends it; TB_ERR_NOTFOUND: no libraries.
+ * what mends it; TB_ERR_ARG: an option or SOFTGPU_ variable; TB_ERR_NOTFOUND: no libraries.
  */
 TB_MUST_CHECK enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *argv,
                                             struct tb_error *err);

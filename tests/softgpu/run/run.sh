@@ -51,6 +51,14 @@ check "unknown subcommand" 2 "$softgpu" walk
 check "unknown option" 2 "$softgpu" run --nonsense -- true
 has "unknown option '--nonsense'"
 check "no program" 2 "$softgpu" run
+for bad in "--devices 0" "--devices 9" "--memory 0" "--memory 1" "--workers 0" "--sms 0" "--seed -1" "--arch sm_70" \
+    "--arch SM_80" "--order foo" "--log 9"; do
+    # shellcheck disable=SC2086 # two words
+    check "bad $bad" 2 "$softgpu" run $bad -- touch "$work/ran"
+done
+check "bad variable" 2 env SOFTGPU_ISA=foo "$softgpu" run -- touch "$work/ran"
+has "SOFTGPU_ISA='foo' is not 'base' or 'native'"
+[ -e "$work/ran" ] && { echo "a program ran with bad options"; failed=1; }
 
 # the environment, and the program's own status
 check run 7 "$softgpu" run --arch sm_90 --seed 0 --devices 3 --memory 2G --order index -- \
@@ -103,6 +111,9 @@ has frob "part 1 loads"
 check "no device code" 3 "$softgpu" ptx "$softgpu"
 has "no device code"
 check "no file" 2 "$softgpu" ptx "$work/nothing"
+check "a folder" 2 "$softgpu" ptx "$work"
+has "Is a directory"
+check "a pipe" 1 "$softgpu" ptx <(cat "$work/bad.ptx")
 
 [ $failed -eq 0 ] && echo "all as it should be"
 exit $failed
