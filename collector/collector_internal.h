@@ -220,8 +220,8 @@ struct tb_merge {
     uint32_t *thread; /* ordinal -> row, 0: not written yet */
     uint32_t thread_size, autograd, workers;
     struct tb_merge_pending *pending;
-    size_t spilled; /* bytes in fifos */
-    uint64_t stall_since;
+    size_t spilled;                   /* bytes in fifos */
+    uint64_t stall_since, full_since; /* a number is missing; and nothing more is spilled */
     uint64_t steps;
     bool gone, finished, stop_told;
 };

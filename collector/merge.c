@@ -8,6 +8,9 @@
 #define SPILL_LIMIT (64u << 20)
 /* How long a number may be missing while the process lives and others wait behind it. */
 #define GAP_NS 5000000000u
+/* The same once no more is taken out of the rings, so that producers wait too: they do so for 2 s.
+ */
+#define FULL_NS 1000000000u
 
 struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *process)
 {
@@ -123,16 +126,21 @@ static void wait_for_number(struct tb_merge *m, struct tb_sink *sink, uint64_t n
     }
     if (!m->stall_since)
         m->stall_since = now;
-    if (now - m->stall_since < GAP_NS && m->spilled < SPILL_LIMIT)
+    if (m->spilled < SPILL_LIMIT)
+        m->full_since = 0;
+    else if (!m->full_since)
+        m->full_since = now;
+    if (now - m->stall_since < GAP_NS && (!m->full_since || now - m->full_since < FULL_NS))
         return;
     tb_emit_lost(m, sink, lowest - m->seq, "number that no ring had");
     m->seq = lowest;
-    m->stall_since = 0;
+    m->stall_since = m->full_since = 0;
 }
 
-uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget, uint64_t now)
+/* Takes up to @budget numbers that are due; how many. */
+static uint32_t take_due(struct tb_merge *m, struct tb_sink *sink, uint32_t budget)
 {
-    struct tb_ring *r = NULL;
+    struct tb_ring *r;
     uint32_t done = 0;
 
     while (done < budget && (r = ring_with(m, sink, m->seq)) != NULL) {
@@ -140,9 +148,16 @@ uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget,
         done++;
     }
     tell_all(m);
+    return done;
+}
+
+uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget, uint64_t now)
+{
+    uint32_t done = take_due(m, sink, budget);
+
     if (done)
         m->stall_since = 0;
-    if (!r)
+    if (done < budget)
         wait_for_number(m, sink, now);
     return done;
 }
@@ -211,7 +226,7 @@ void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
     uint64_t lowest = 0, gap = 0;
 
     do {
-        while (tb_merge_run(m, sink, UINT32_MAX, 0))
+        while (take_due(m, sink, UINT32_MAX))
             ;
         if (!lowest_front(m, sink, &lowest))
             break;

@@ -193,6 +193,18 @@ static void test_loss__a_job_killed_anywhere_leaves_whole_prefixes(void **state)
     assert_true(most > 1000);
 }
 
+/* The collector has been waiting for the number of a killed thread when the job dies: no loss. */
+static void test_loss__a_number_that_a_killed_thread_had_drawn_is_none(void **state)
+{
+    struct outcome o;
+
+    (void)state;
+    run_under(&o, "", "ops 10 hold ops 100 sleep 1000 kill 9");
+    assert_int_equal(o.exit_status, 137);
+    assert_nothing_lost(&o);
+    assert_int_equal(o.events, 110);
+}
+
 static pid_t grandchild(pid_t driver)
 {
     pid_t job = child_of(driver);
@@ -332,6 +344,7 @@ int main(void)
         T(the_tap_may_stop),
         T(a_killed_job_loses_nothing_that_was_in_the_ring),
         T(a_job_killed_anywhere_leaves_whole_prefixes),
+        T(a_number_that_a_killed_thread_had_drawn_is_none),
         T(a_killed_twinbit_leaves_a_trace_and_an_unharmed_job),
         T(both_killed_at_once),
         T(a_full_disk_changes_the_footer_only),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "recorder/recorder.h"
 
@@ -65,8 +66,10 @@ static void extras_before(struct tb_rec_thread *t, int kind)
     float value[4] = {0, 1, 2, 3};
     struct tb_fp sums[TB_FP_MAP_MAX];
 
-    if (kind == FAKE_MAPPED)
+    if (kind == FAKE_MAPPED || kind == FAKE_HELD)
         R->map(t, 2, sizeof(value), sums, R->fp_map(value, sizeof(value), sums));
+    while (kind == FAKE_HELD)
+        pause();
     if (kind == FAKE_COVER)
         R->cover(t, 1, R->seq(), "subclass", "aten::add.Tensor", "a tensor that says nothing", 2);
 }

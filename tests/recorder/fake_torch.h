@@ -18,6 +18,7 @@ enum fake_kind {
     FAKE_STOP = 7,     /* the tap stops recording */
     FAKE_STACK = 8,    /* as ADD, with source lines */
     FAKE_META = 9,     /* a key of 20 KB of text */
+    FAKE_HELD = 10,    /* as MAPPED, but the event never comes: the thread sleeps before it */
 };
 
 FAKE_EXPORT void fake_torch_observe(void (*fn)(uint64_t tag, int kind));

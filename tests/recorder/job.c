@@ -95,6 +95,22 @@ static void threads(unsigned count, uint64_t n, int together)
     free(w);
 }
 
+static void *held_main(void *arg)
+{
+    op(1ull << 32, FAKE_HELD);
+    return arg;
+}
+
+/* A thread draws a number and never writes its event. */
+static void hold(void)
+{
+    pthread_t id;
+
+    if (pthread_create(&id, NULL, held_main, NULL) != 0)
+        exit(87);
+    usleep(200000);
+}
+
 static void wait_ok(pid_t pid)
 {
     int status = -1;
@@ -296,6 +312,8 @@ static int part(char **a)
         return print_fds(), 1;
     if (!strcmp(a[0], "print"))
         return printf("%s\n", a[1]), fflush(stdout), 2;
+    if (!strcmp(a[0], "hold"))
+        return hold(), 1;
     if (!strcmp(a[0], "errno"))
         return check_errno(), 1;
     if (!strcmp(a[0], "orphan"))
