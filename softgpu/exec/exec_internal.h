@@ -131,7 +131,8 @@ enum sg_split_state {
     SG_READY = 0,
     SG_WAIT_BAR, /* at a barrier of the block */
     SG_WAIT_CLUSTER,
-    SG_WAIT_SYNC, /* wants lanes of its member mask at the same instruction */
+    SG_WAIT_SYNC, /* wants lanes of its member mask at the same instruction; at least: sg_isa.meet
+                   */
     SG_WAIT_WARP, /* bar.warp.sync: wants lanes of its member mask at any of them */
 };
 
@@ -465,6 +466,9 @@ struct sg_isa {
     sg_handler guarded;       /* runs the operation for the lanes whose guard holds */
     sg_handler guarded_ctrl;  /* divides the split first: calls, barriers, exits */
     sg_handler narrow, widen; /* 64-bit register to 32-bit temporary and back */
+    /* No lane can go on: executes a .sync instruction whose members wait for it at different
+     * places; false: there is none. */
+    bool (*meet)(struct sg_warp *w);
     sg_handler mov_sreg;
     sg_handler end; /* behind the last instruction of a function */
 };

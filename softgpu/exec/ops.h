@@ -183,6 +183,7 @@ bool SG_ISA(sg_decode_mem)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_atom)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_ctrl)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_warp)(struct sg_dec *d, const struct sg_ptx_insn *p);
+bool SG_ISA(sg_op_meet)(struct sg_warp *w);
 bool SG_ISA(sg_decode_async)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_tensor)(struct sg_dec *d, const struct sg_ptx_insn *p);
 bool SG_ISA(sg_decode_matrix)(struct sg_dec *d, const struct sg_ptx_insn *p);

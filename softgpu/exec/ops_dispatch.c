@@ -120,6 +120,7 @@ const struct sg_isa SG_ISA(sg_isa) = {
     .guarded_ctrl = SG_ISA(sg_op_guarded_ctrl),
     .narrow = SG_ISA(sg_op_narrow),
     .widen = SG_ISA(sg_op_widen),
+    .meet = SG_ISA(sg_op_meet),
     .mov_sreg = SG_ISA(sg_op_mov_sreg),
     .end = SG_ISA(sg_op_end),
 };

@@ -344,6 +344,174 @@ static bool decode_elect(struct sg_dec *d, const struct sg_ptx_insn *p)
     return true;
 }
 
+/* ---- the same instruction at several places ----------------------------------------------------
+ */
+
+#define SLOT 256u /* bytes of an operand */
+
+/* What an operand of an instruction of this file is. */
+enum what_is { NOTHING, IN32, IN64, IN_PRED, OUT32, OUT_PRED };
+
+static enum what_is operand_of(const struct sg_insn *in, unsigned k)
+{
+    sg_handler fn = in->fn;
+    bool is_pair = fn == elect || (fn == shfl && in->y & 4) || (fn == match && in->y & 2);
+
+    switch (k) {
+    case 0:
+        return fn == vote && (in->y & 3) != BALLOT ? OUT_PRED : OUT32;
+    case 1:
+        return fn == vote                 ? IN_PRED
+               : fn == match && in->y & 1 ? IN64
+               : fn == elect              ? NOTHING
+                                          : IN32;
+    case 2:
+    case 3:
+        return fn == shfl ? IN32 : NOTHING;
+    case 4:
+        return is_pair ? OUT_PRED : NOTHING;
+    case 6:
+        return IN32;
+    default:
+        return NOTHING;
+    }
+}
+
+/* y without what is an operand's own: a negation, or whether there is a second result. */
+static u32 qualifiers(const struct sg_insn *in)
+{
+    return in->y & ~(in->fn == vote || in->fn == shfl ? 4u : in->fn == match ? 2u : 0u);
+}
+
+/* Copies what @lanes have of an operand. */
+static void copy_operand(uint8_t *to, const uint8_t *from, enum what_is what, u32 lanes)
+{
+    unsigned size = what == IN64 ? 8 : 4;
+    u32 a, b;
+
+    if (what == IN_PRED || what == OUT_PRED) {
+        memcpy(&a, to, sizeof(a));
+        memcpy(&b, from, sizeof(b));
+        a = (a & ~lanes) | (b & lanes);
+        memcpy(to, &a, sizeof(a));
+        return;
+    }
+    for (u32 l = 0; l < SG_WARP; l++)
+        if (lanes >> l & 1)
+            memcpy(to + (size_t)l * size, from + (size_t)l * size, size);
+}
+
+static uint8_t *operand_at(const struct sg_warp *w, const struct sg_split *s, unsigned k)
+{
+    int32_t off = s->pc->r[k];
+
+    return (uint8_t *)(off >= 0 ? (uintptr_t)w->regs + s->fp : (uintptr_t)w->pool_end) + off;
+}
+
+/* Lanes of a split that wait for the same members as others may, at other places. */
+struct party {
+    struct sg_split *split;
+    u32 lanes;
+};
+
+static bool may_meet(const struct sg_split *s)
+{
+    sg_handler fn = s->pc->fn;
+
+    return s->state == SG_WAIT_SYNC &&
+           (fn == shfl || fn == vote || fn == match || fn == redux || fn == elect);
+}
+
+/* Who waits for @members at an instruction with the qualifiers of @first; the lanes of all. */
+static u32 parties(struct sg_warp *w, const struct sg_insn *first, u32 members, struct party *list,
+                   u32 *n)
+{
+    u32 all = 0;
+
+    *n = 0;
+    for (u32 i = 0; i < w->nsplits; i++) {
+        struct sg_split *s = &w->splits[i];
+        if (!may_meet(s) || s->pc->fn != first->fn || qualifiers(s->pc) != qualifiers(first))
+            continue;
+        const u32 *m = (const u32 *)(const void *)operand_at(w, s, 6);
+        u32 lanes = 0;
+        for (u32 l = 0; l < SG_WARP; l++)
+            lanes |= (u32)(m[l] == members) << l;
+        lanes &= s->mask;
+        if (lanes != 0)
+            list[(*n)++] = (struct party){s, lanes};
+        all |= lanes;
+    }
+    return all;
+}
+
+/* One instruction for all of them, on copies of their operands. */
+static void execute_together(struct sg_warp *w, const struct party *list, u32 n, u32 lanes)
+{
+    uint8_t slots[7 * SLOT] __attribute__((aligned(64))) = {0};
+    struct sg_insn in = *list[0].split->pc;
+
+    in.y = qualifiers(&in) | (in.fn == shfl ? 4u : in.fn == match ? 2u : 0u);
+    for (unsigned k = 0; k < 7; k++) {
+        enum what_is what = operand_of(&in, k);
+        in.r[k] = (int32_t)(k * SLOT);
+        for (u32 i = 0; i < n && what != NOTHING && what < OUT32; i++)
+            copy_operand(slots + (size_t)k * SLOT, operand_at(w, list[i].split, k), what,
+                         list[i].lanes);
+    }
+    for (u32 i = 0; i < n && in.fn == vote; i++)
+        if (list[i].split->pc->y & 4) {
+            u32 *p = (u32 *)(void *)(slots + SLOT);
+            *p ^= list[i].lanes;
+        }
+    w->frame = slots;
+    w->mask = lanes;
+    w->full = lanes == w->alive;
+    sg_warp_expand(w);
+    in.fn(w, &in);
+    for (unsigned k = 0; k < 7; k++)
+        for (u32 i = 0; i < n; i++) {
+            enum what_is what = operand_of(list[i].split->pc, k);
+            if (what >= OUT32)
+                copy_operand(operand_at(w, list[i].split, k), slots + (size_t)k * SLOT, what,
+                             list[i].lanes);
+        }
+}
+
+/* These go on; lanes of the same split with other members wait in one of their own. */
+static void go_on(struct sg_warp *w, const struct party *p)
+{
+    struct sg_split rest = *p->split;
+
+    rest.mask &= ~p->lanes;
+    if (rest.mask != 0)
+        w->splits[w->nsplits++] = rest;
+    p->split->mask = p->lanes;
+    p->split->pc++;
+    p->split->state = SG_READY;
+}
+
+bool SG_ISA(sg_op_meet)(struct sg_warp *w)
+{
+    struct party list[SG_WARP];
+    u32 n;
+
+    for (u32 i = 0; i < w->nsplits; i++) {
+        const struct sg_split *s = &w->splits[i];
+        for (u32 left = may_meet(s) ? s->mask : 0; left != 0; left &= left - 1) {
+            u32 members = ((const u32 *)(const void *)operand_at(w, s, 6))[__builtin_ctz(left)];
+            u32 lanes = parties(w, s->pc, members, list, &n);
+            if ((members & w->alive & ~lanes) != 0)
+                continue;
+            execute_together(w, list, n, lanes);
+            for (u32 k = 0; k < n; k++)
+                go_on(w, &list[k]);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool SG_ISA(sg_decode_warp)(struct sg_dec *d, const struct sg_ptx_insn *p)
 {
     switch ((enum sg_ptx_op)p->op) {

@@ -188,6 +188,8 @@ enum sg_warp_state sg_warp_run(struct sg_warp *w, uint32_t budget)
         if (i == w->nsplits) {
             if (w->block->run->fault->kind != SG_FAULT_NONE)
                 return SG_WARP_FAULT;
+            if (w->nsplits > 1 && sg_isa()->meet(w))
+                continue;
             return w->alive == 0 ? SG_WARP_DONE : SG_WARP_BLOCKED;
         }
         enter_split(w, i);
