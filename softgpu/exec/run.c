@@ -161,9 +161,11 @@ static void block_start(struct sg_block *b, uint64_t linear)
     b->id[2] = (uint32_t)(linear / l->grid[0] / l->grid[1]);
     b->rng = mix(l->seed ^ mix(linear));
     b->smid = (uint32_t)(linear % l->sms);
-    b->cluster = &b->own;
-    b->own = (struct sg_cluster){
-        .blocks = {b}, .nblocks = 1, .alive_blocks = 1, .threads = threads_of_block(l)};
+    b->cluster = &b->own; /* the other ranks stay as they were: nobody looks */
+    b->own.blocks[0] = b;
+    b->own.nblocks = b->own.alive_blocks = 1;
+    b->own.threads = threads_of_block(l);
+    b->own.arrived = 0;
     b->alive_warps = b->nwarps;
     b->nrunnable = b->nwarps;
     if (b->shared_bytes != 0)
