@@ -501,7 +501,7 @@ bool SG_ISA(sg_op_meet)(struct sg_warp *w)
         for (u32 left = may_meet(s) ? s->mask : 0; left != 0; left &= left - 1) {
             u32 members = ((const u32 *)(const void *)operand_at(w, s, 6))[__builtin_ctz(left)];
             u32 lanes = parties(w, s->pc, members, list, &n);
-            if ((members & w->alive & ~lanes) != 0)
+            if (n == 0 || (members & w->alive & ~lanes) != 0)
                 continue;
             execute_together(w, list, n, lanes);
             for (u32 k = 0; k < n; k++)
