@@ -121,7 +121,7 @@ static void wait_for_number(struct tb_merge *m, struct tb_sink *sink, uint64_t n
         }
     }
     if (lowest == UINT64_MAX) {
-        m->stall_since = 0;
+        m->stall_since = m->full_since = 0;
         return;
     }
     if (!m->stall_since)
@@ -156,7 +156,7 @@ uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget,
     uint32_t done = take_due(m, sink, budget);
 
     if (done)
-        m->stall_since = 0;
+        m->stall_since = m->full_since = 0;
     if (done < budget)
         wait_for_number(m, sink, now);
     return done;
