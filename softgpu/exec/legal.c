@@ -57,22 +57,24 @@ struct form {
 #define MEMORY B8, U8, S8, VALUES
 #define VECTORS V2, V4
 
+/* sums, differences and products of floats */
+#define FLOAT_FORMS                                                                                \
+    {3, 3, 1, L(F32), NULL, NULL, L(ROUNDINGS, FTZ, SAT)},                                         \
+        {3, 3, 1, L(F32X2), NULL, NULL, L(ROUNDINGS, FTZ)},                                        \
+        {3, 3, 1, L(F64), NULL, NULL, L(ROUNDINGS)},                                               \
+        {3, 3, 1, L(HALVES), NULL, NULL, L(RN, FTZ, SAT)},                                         \
+    {                                                                                              \
+        3, 3, 1, L(BHALVES), NULL, NULL, L(RN)                                                     \
+    }
+
 static const struct form form_add[] = {{3, 3, 1, L(INT16, U16X2, S16X2), NULL, NULL, NULL},
                                        {3, 3, 1, L(U32, INT64), NULL, NULL, L(CC)},
                                        {3, 3, 1, L(S32), NULL, NULL, L(SAT, CC)},
-                                       {3, 3, 1, L(F32), NULL, NULL, L(ROUNDINGS, FTZ, SAT)},
-                                       {3, 3, 1, L(F32X2), NULL, NULL, L(ROUNDINGS, FTZ)},
-                                       {3, 3, 1, L(F64), NULL, NULL, L(ROUNDINGS)},
-                                       {3, 3, 1, L(HALVES), NULL, NULL, L(RN, FTZ, SAT)},
-                                       {3, 3, 1, L(BHALVES), NULL, NULL, L(RN)},
+                                       FLOAT_FORMS,
                                        {.max = 0xff}};
 static const struct form form_mul[] = {{3, 3, 1, L(INT16, INT32), L(LO, HI, WIDE), NULL, NULL},
                                        {3, 3, 1, L(INT64), L(LO, HI), NULL, NULL},
-                                       {3, 3, 1, L(F32), NULL, NULL, L(ROUNDINGS, FTZ, SAT)},
-                                       {3, 3, 1, L(F32X2), NULL, NULL, L(ROUNDINGS, FTZ)},
-                                       {3, 3, 1, L(F64), NULL, NULL, L(ROUNDINGS)},
-                                       {3, 3, 1, L(HALVES), NULL, NULL, L(RN, FTZ, SAT)},
-                                       {3, 3, 1, L(BHALVES), NULL, NULL, L(RN)},
+                                       FLOAT_FORMS,
                                        {.max = 0xff}};
 static const struct form form_mad[] = {{4, 4, 1, L(INT16), L(LO, HI, WIDE), NULL, NULL},
                                        {4, 4, 1, L(U32), L(LO, HI, WIDE), NULL, L(CC)},

@@ -94,12 +94,17 @@ static struct sg_block *worker_block(struct sg_worker *wk, uint32_t i)
     return wk->blocks[i];
 }
 
+static uint32_t threads_of_block(const struct sg_launch *l)
+{
+    return l->block[0] * l->block[1] * l->block[2];
+}
+
 static bool warp_prepare(struct sg_warp *w, struct sg_block *b, uint32_t index)
 {
     const struct sg_run *run = b->run;
     const struct sg_func *f = run->kernel->func;
     const uint32_t *dim = run->launch->block;
-    uint32_t threads = dim[0] * dim[1] * dim[2], need = f->frame_bytes + 64;
+    uint32_t threads = threads_of_block(run->launch), need = f->frame_bytes + 64;
 
     w->block = b;
     w->index = index;
@@ -128,10 +133,8 @@ static bool warp_prepare(struct sg_warp *w, struct sg_block *b, uint32_t index)
 /* Sizes of a block for this launch; its place in the grid comes later. */
 static bool block_prepare(struct sg_block *b, struct sg_run *run)
 {
-    const uint32_t *dim = run->launch->block;
-
     b->run = run;
-    b->nwarps = (dim[0] * dim[1] * dim[2] + SG_WARP - 1) / SG_WARP;
+    b->nwarps = (threads_of_block(run->launch) + SG_WARP - 1) / SG_WARP;
     if (b->shared_bytes != run->shared_total || b->shared == NULL) {
         free(b->shared);
         b->shared = aligned_alloc(128, (run->shared_total + 255) & ~127u);
@@ -143,11 +146,6 @@ static bool block_prepare(struct sg_block *b, struct sg_run *run)
         if (!warp_prepare(&b->warps[i], b, i))
             return false;
     return true;
-}
-
-static uint32_t threads_of_block(const struct sg_launch *l)
-{
-    return l->block[0] * l->block[1] * l->block[2];
 }
 
 static void block_start(struct sg_block *b, uint64_t linear)
@@ -331,7 +329,7 @@ static void run_independent(struct sg_run *run, struct sg_worker *wk)
 static uint32_t resident_blocks(const struct sg_run *run)
 {
     const struct sg_launch *l = run->launch;
-    uint32_t warps = (l->block[0] * l->block[1] * l->block[2] + SG_WARP - 1) / SG_WARP;
+    uint32_t warps = (threads_of_block(l) + SG_WARP - 1) / SG_WARP;
     uint32_t by_threads = MAX_THREADS_SM / (warps * SG_WARP);
     uint32_t by_shared = MAX_SHARED_SM / (run->shared_total + 1024);
     uint32_t n = by_threads < by_shared ? by_threads : by_shared;

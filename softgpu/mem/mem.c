@@ -338,14 +338,22 @@ void sg_mem_release(struct sg_mem *m, uint64_t addr)
 
 /* ---- what lies there ------------------------------------------------------------------------- */
 
-/* Finds the block of a range and marks it; the caller holds the lock. */
+static bool block_holds(uint64_t base, uint64_t n, uint64_t addr, uint64_t size, bool whole)
+{
+    return whole ? addr == base && round_up(size, SG_MEM_GRANULE) == n
+                 : size != 0 && size <= n - (addr - base);
+}
+
+/* Finds the block of a range and marks it; only the whole of one is committed, any part of it is
+ * mapped. The caller holds the lock. */
 static enum tb_status block_mark(struct sg_mem *m, uint64_t addr, uint64_t size, uint64_t add,
                                  struct tb_error *err)
 {
     struct sg_mem_private *p = m->priv;
     uint64_t base = 0, n = 0, state = 0;
 
-    if (!size || !sg_index_find(p->blocks, addr, &base, &n, &state) || size > n - (addr - base))
+    if (!sg_index_find(p->blocks, addr, &base, &n, &state) ||
+        !block_holds(base, n, addr, size, add == BLOCK_COMMITTED))
         return tb_fail(err, TB_ERR_ARG, "%#llx is no reservation of %llu bytes",
                        (unsigned long long)addr, (unsigned long long)size);
     state |= add;
@@ -356,16 +364,10 @@ static enum tb_status block_mark(struct sg_mem *m, uint64_t addr, uint64_t size,
 enum tb_status sg_mem_commit(struct sg_mem *m, uint64_t addr, size_t size, struct tb_error *err)
 {
     uint64_t first = round_down(addr, PAGE), last = round_up(addr + size, PAGE);
-    uint64_t base = 0, n = 0, state = 0;
     enum tb_status st;
 
     pthread_mutex_lock(&m->priv->lock);
-    if (!sg_index_find(m->priv->blocks, addr, &base, &n, &state) || base != addr ||
-        round_up(size, SG_MEM_GRANULE) != n)
-        st = tb_fail(err, TB_ERR_ARG, "%#llx is no reservation of %zu bytes",
-                     (unsigned long long)addr, size);
-    else
-        st = block_mark(m, addr, size, BLOCK_COMMITTED, err);
+    st = block_mark(m, addr, size, BLOCK_COMMITTED, err);
     if (!st && mprotect((void *)(uintptr_t)first, last - first, PROT_READ | PROT_WRITE))
         st = tb_fail_sys(err, TB_ERR_NOMEM, errno, "cannot commit %zu bytes", size);
     pthread_mutex_unlock(&m->priv->lock);

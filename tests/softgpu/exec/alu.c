@@ -42,6 +42,7 @@ int alu_setup(void **state)
 
 int alu_teardown(void **state)
 {
+    printf("# %u instructions\n", bench.checked);
     return exec_teardown(state);
 }
 
@@ -124,21 +125,6 @@ static void inputs_of(enum alu_inputs kind)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-struct text {
-    char s[16384];
-    size_t n;
-};
-
-static void TB_PRINTF(2, 3) add(struct text *t, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    t->n += (size_t)vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
-    va_end(ap);
-    assert_true(t->n < sizeof(t->s));
-}
-
 static unsigned bits_of(char reg)
 {
     return reg == 'h' ? 16 : reg == 'r' ? 32 : reg == 'l' ? 64 : 1;
@@ -164,19 +150,20 @@ static void statement(struct text *t, const struct alu *c, const char *guard,
         if (start && *s == ' ')
             continue;
         if (start)
-            add(t, "%s", guard);
+            text_add(t, "%s", guard);
         start = *s == ';';
         if (at != NULL)
-            add(t, "%s", names[at - letters]);
+            text_add(t, "%s", names[at - letters]);
         else
-            add(t, "%c", *s);
+            text_add(t, "%c", *s);
     }
-    add(t, ";\n");
+    text_add(t, ";\n");
 }
 
 static void head(struct text *t, const struct alu *c)
 {
-    add(t, ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param "
+    text_add(
+        t, ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param "
            ".u64 b, .param .u64 c, .param .u64 o, .param .u64 s, .param .u32 n)\n{\n"
            ".reg .b64 %%p<9>; .reg .b64 %%i<5>; .reg .b32 %%n<9>; .reg .pred %%q<9>;\n"
            ".reg .b32 t<4>; .reg .b64 u<4>; .reg .b16 h<4>; .reg .pred q<4>;\n"
@@ -187,42 +174,43 @@ static void head(struct text *t, const struct alu *c)
            "mul.wide.u32 %%i0, %%n1, 8;\n");
     for (int k = 0; k < 3; k++) {
         char reg = c->regs[1 + k];
-        add(t, "add.u64 %%p5, %%p%d, %%i0;\n", k);
+        text_add(t, "add.u64 %%p5, %%p%d, %%i0;\n", k);
         if (reg == 'p')
-            add(t,
-                ".reg .pred %%%c;\nld.global.u32 %%n4, [%%p5];\nand.b32 %%n4, %%n4, 1;\n"
-                "setp.ne.u32 %%%c, %%n4, 0;\n",
-                "abc"[k], "abc"[k]);
+            text_add(t,
+                     ".reg .pred %%%c;\nld.global.u32 %%n4, [%%p5];\nand.b32 %%n4, %%n4, 1;\n"
+                     "setp.ne.u32 %%%c, %%n4, 0;\n",
+                     "abc"[k], "abc"[k]);
         else if (reg != '.')
-            add(t, ".reg .b%u %%%c;\nld.global.b%u %%%c, [%%p5];\n", bits_of(reg), "abc"[k],
-                bits_of(reg), "abc"[k]);
+            text_add(t, ".reg .b%u %%%c;\nld.global.b%u %%%c, [%%p5];\n", bits_of(reg), "abc"[k],
+                     bits_of(reg), "abc"[k]);
     }
 }
 
 static void declare(struct text *t, const char *name, char reg)
 {
     if (reg == 'p')
-        add(t, ".reg .pred %s;\n", name);
+        text_add(t, ".reg .pred %s;\n", name);
     else if (reg != '.')
-        add(t, ".reg .b%u %s;\n", bits_of(reg), name);
+        text_add(t, ".reg .b%u %s;\n", bits_of(reg), name);
 }
 
 /* Stores @name at [@base + index * 8 + off]. */
 static void store(struct text *t, const char *name, char reg, const char *base, unsigned off)
 {
-    add(t, "add.u64 %%p6, %s, %%i0;\n", base);
+    text_add(t, "add.u64 %%p6, %s, %%i0;\n", base);
     if (reg == 'p')
-        add(t, "selp.u32 %%n5, 1, 0, %s;\nst.global.u32 [%%p6+%u], %%n5;\n", name, off);
+        text_add(t, "selp.u32 %%n5, 1, 0, %s;\nst.global.u32 [%%p6+%u], %%n5;\n", name, off);
     else
-        add(t, "st.global.b%u [%%p6+%u], %s;\n", bits_of(reg), off, name);
+        text_add(t, "st.global.b%u [%%p6+%u], %s;\n", bits_of(reg), off, name);
 }
 
 static void set_old(struct text *t, const char *name, char reg)
 {
     if (reg == 'p')
-        add(t, "setp.ne.u32 %s, 1, 0;\n", name);
+        text_add(t, "setp.ne.u32 %s, 1, 0;\n", name);
     else
-        add(t, "mov.b%u %s, 0x%llx;\n", bits_of(reg), name,
+        text_add(
+            t, "mov.b%u %s, 0x%llx;\n", bits_of(reg), name,
             (unsigned long long)(OLD & (bits_of(reg) == 64 ? ~UINT64_C(0)
                                                            : (UINT64_C(1) << bits_of(reg)) - 1)));
 }
@@ -238,7 +226,7 @@ static void bulk_text(struct text *t, const struct alu *c)
     store(t, "%d", c->regs[0], "%p3", 0);
     if (c->regs[4] != '.')
         store(t, "%e", c->regs[4], "%p4", 0);
-    add(t, "ret;\n}\n");
+    text_add(t, "ret;\n}\n");
 }
 
 /* Slots of the kernel of variants. */
@@ -267,9 +255,9 @@ static void into_source(struct text *t, const struct alu *c, unsigned k, const c
     snprintf(name, sizeof(name), "%%x%u", slot);
     declare(t, name, c->regs[0]);
     if (c->regs[0] == 'p')
-        add(t, "mov.pred %s, %%%c;\n", name, "abc"[k]);
+        text_add(t, "mov.pred %s, %%%c;\n", name, "abc"[k]);
     else
-        add(t, "mov.b%u %s, %%%c;\n", bits_of(c->regs[0]), name, "abc"[k]);
+        text_add(t, "mov.b%u %s, %%%c;\n", bits_of(c->regs[0]), name, "abc"[k]);
     names[1 + k] = name;
     statement(t, c, guard, names);
     store(t, name, c->regs[0], "%p3", 8 * VARIANTS * slot);
@@ -294,14 +282,14 @@ static void variants_text(struct text *t, const struct alu *c)
         declare(t, "%ei", c->regs[4]);
         set_old(t, "%e1", c->regs[4]);
     }
-    add(t, "mul.lo.u32 %%n6, %%n1, 0x9E3779B1;\nshr.u32 %%n6, %%n6, 31;\n"
-           "setp.ne.u32 %%q1, %%n6, 0;\n");
+    text_add(t, "mul.lo.u32 %%n6, %%n1, 0x9E3779B1;\nshr.u32 %%n6, %%n6, 31;\n"
+                "setp.ne.u32 %%q1, %%n6, 0;\n");
     statement(t, c, "", plain);
     statement(t, c, "@%q1 ", guard);
     statement(t, c, "@!%q1 ", guard_not);
-    add(t, "@%%q1 bra OVER;\n");
+    text_add(t, "@%%q1 bra OVER;\n");
     statement(t, c, "", branch);
-    add(t, "OVER:\n");
+    text_add(t, "OVER:\n");
     for (unsigned i = 0; i < 4; i++)
         store(t, decl[i], c->regs[0], "%p3", 8 * VARIANTS * i);
     if (c->regs[4] != '.') {
@@ -311,7 +299,7 @@ static void variants_text(struct text *t, const struct alu *c)
     for (unsigned k = 0; k < 3; k++)
         into_source(t, c, k, "", INTO_A + k);
     into_source(t, c, 0, "@%q1 ", INACTIVE_A);
-    add(t, "ret;\n}\n");
+    text_add(t, "ret;\n}\n");
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -494,7 +482,7 @@ static void check_literals(const struct alu *c)
             declare(&t, "%e", c->regs[4]);
             statement(&t, c, "", names);
             store(&t, "%d", c->regs[0], "%p3", 0);
-            add(&t, "ret;\n}\n");
+            text_add(&t, "ret;\n}\n");
             memset(bench.out, 0, (size_t)n * 8);
             run(&t, c, n, 256);
             for (uint32_t i = 0; i < n; i++) {

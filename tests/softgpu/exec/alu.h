@@ -47,15 +47,27 @@ struct alu {
     const char *lits; /* literals for A, B, C: i integer, f f32, d f64, . none; NULL: none */
 };
 
+/* A reference: @expr of a, b, c; t->x[] are its parameters. */
+#define WANT(name, expr)                                                                           \
+    static uint64_t name(const struct alu *t, uint64_t a, uint64_t b, uint64_t c, uint64_t *e)     \
+    {                                                                                              \
+        (void)t;                                                                                   \
+        (void)a;                                                                                   \
+        (void)b;                                                                                   \
+        (void)c;                                                                                   \
+        (void)e;                                                                                   \
+        return (uint64_t)(expr);                                                                   \
+    }
+
 int alu_setup(void **state);
-int alu_teardown(void **state);
+int alu_teardown(void **state); /* says how many instructions were checked */
 /* How many inputs the exact operations take: 10^6, less under sanitizers. */
 uint32_t alu_exact(void);
 void alu_check(const struct alu *t);
 /* true: it can be loaded; *@why has the message if not */
 bool alu_loads(const struct alu *t, const char **why);
 
-/* Number of instructions checked so far, for the test that says so */
+/* Number of instructions checked so far. */
 unsigned alu_count(void);
 
 #endif

@@ -165,6 +165,33 @@ static inline void run_ptx(const char *text, struct test_run r, void *param)
     sg_image_free(image);
 }
 
+/* How a launch of kernel "k" of the text ends. */
+static inline enum sg_fault_kind fault_of(const char *text, void *p, struct test_run r)
+{
+    struct sg_image *image = load_ptx(text);
+    struct sg_fault fault;
+    enum sg_fault_kind kind = run_image(image, r, p, &fault);
+
+    sg_image_free(image);
+    return kind;
+}
+
+/* A text that grows; it is an error of the test if it does not fit. */
+struct text {
+    char s[32768];
+    size_t n;
+};
+
+static inline void TB_PRINTF(2, 3) text_add(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    t->n += (size_t)vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
+    va_end(ap);
+    assert_true(t->n < sizeof(t->s));
+}
+
 /* An entry "k(.u64 p)" around a body; %rd1 holds p, %r1 the thread's number in the block, %r2 the
  * block's, %rd9 the address of p[block * ntid + tid] for 32-bit elements. */
 #define KERNEL(decls, body)                                                                        \

@@ -4,16 +4,6 @@
 
 #define SYNC "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
 
-static enum sg_fault_kind fault_of(const char *text, void *p, struct test_run r)
-{
-    struct sg_image *image = load_ptx(text);
-    struct sg_fault fault;
-    enum sg_fault_kind kind = run_image(image, r, p, &fault);
-
-    sg_image_free(image);
-    return kind;
-}
-
 /* Each thread adds to its partner in the next block; many more clusters than are resident. */
 static void test_cluster__blocks_see_each_others_shared_memory(void **state)
 {

@@ -21,21 +21,6 @@ static const struct {
 enum place { GLOBAL, SHARED, LOCAL, CONST, GENERIC_GLOBAL, GENERIC_SHARED, GENERIC_LOCAL, PLACES };
 static const char *const spaces[PLACES] = {".global", ".shared", ".local", ".const", "", "", ""};
 
-struct text {
-    char s[32768];
-    size_t n;
-};
-
-static void TB_PRINTF(2, 3) add(struct text *t, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    t->n += (size_t)vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
-    va_end(ap);
-    assert_true(t->n < sizeof(t->s));
-}
-
 /* What the kernels read: a bytes, an index and a guard for each thread, results, bytes written. */
 struct world {
     uint8_t *in;
@@ -73,42 +58,42 @@ static void free_world(struct world *w)
 static void prologue(struct text *t, enum place place, unsigned bytes)
 {
     t->n = 0;
-    add(t,
-        PTX_HEAD ".visible .entry k(.param .u64 p)\n{\n.reg .pred %%p<4>; .reg .b16 %%h<9>;"
-                 ".reg .b32 %%r<20>; .reg .b64 %%rd<30>; .reg .b64 %%v<5>;\n"
-                 ".shared .align 16 .b8 sh[%u]; .local .align 16 .b8 lo[%u];\n",
-        BYTES, BYTES);
+    text_add(t,
+             PTX_HEAD ".visible .entry k(.param .u64 p)\n{\n.reg .pred %%p<4>; .reg .b16 %%h<9>;"
+                      ".reg .b32 %%r<20>; .reg .b64 %%rd<30>; .reg .b64 %%v<5>;\n"
+                      ".shared .align 16 .b8 sh[%u]; .local .align 16 .b8 lo[%u];\n",
+             BYTES, BYTES);
     if (place == CONST) {
-        add(t, ".const .align 16 .b8 co[%u] = {", BYTES);
+        text_add(t, ".const .align 16 .b8 co[%u] = {", BYTES);
         for (uint32_t i = 0; i < BYTES; i++)
-            add(t, "%s%u", i ? "," : "", byte_at(i));
-        add(t, "};\n");
+            text_add(t, "%s%u", i ? "," : "", byte_at(i));
+        text_add(t, "};\n");
     }
-    add(t,
-        "ld.param.u64 %%rd1, [p];\nmov.u32 %%r1, %%tid.x;\nld.global.u64 %%rd2, [%%rd1];\n"
-        "ld.global.u64 %%rd3, [%%rd1+8];\nmul.wide.u32 %%rd4, %%r1, 4;\nadd.u64 %%rd3, %%rd3, "
-        "%%rd4;\nld.global.u32 %%r2, [%%rd3];\nld.global.u64 %%rd5, [%%rd1+16];\n"
-        "add.u64 %%rd5, %%rd5, %%rd4;\nld.global.u32 %%r3, [%%rd5];\nsetp.ne.u32 %%p1, %%r3, "
-        "0;\nld.global.u64 %%rd6, [%%rd1+24];\nmul.wide.u32 %%rd7, %%r1, 32;\n"
-        "add.u64 %%rd6, %%rd6, %%rd7;\nld.global.u64 %%rd8, [%%rd1+32];\n"
-        "mul.wide.u32 %%rd9, %%r2, %u;\n",
-        bytes);
+    text_add(t,
+             "ld.param.u64 %%rd1, [p];\nmov.u32 %%r1, %%tid.x;\nld.global.u64 %%rd2, [%%rd1];\n"
+             "ld.global.u64 %%rd3, [%%rd1+8];\nmul.wide.u32 %%rd4, %%r1, 4;\nadd.u64 %%rd3, %%rd3, "
+             "%%rd4;\nld.global.u32 %%r2, [%%rd3];\nld.global.u64 %%rd5, [%%rd1+16];\n"
+             "add.u64 %%rd5, %%rd5, %%rd4;\nld.global.u32 %%r3, [%%rd5];\nsetp.ne.u32 %%p1, %%r3, "
+             "0;\nld.global.u64 %%rd6, [%%rd1+24];\nmul.wide.u32 %%rd7, %%r1, 32;\n"
+             "add.u64 %%rd6, %%rd6, %%rd7;\nld.global.u64 %%rd8, [%%rd1+32];\n"
+             "mul.wide.u32 %%rd9, %%r2, %u;\n",
+             bytes);
     switch (place) {
     case GLOBAL:
-        add(t, "mov.u64 %%rd11, %%rd2;\n");
+        text_add(t, "mov.u64 %%rd11, %%rd2;\n");
         break;
     case GENERIC_GLOBAL:
-        add(t, "cvta.global.u64 %%rd11, %%rd2;\n");
+        text_add(t, "cvta.global.u64 %%rd11, %%rd2;\n");
         break;
     case CONST:
-        add(t, "mov.u64 %%rd11, co;\n");
+        text_add(t, "mov.u64 %%rd11, co;\n");
         break;
     case SHARED:
     case GENERIC_SHARED:
-        add(t, "mov.u64 %%rd11, sh;\n");
+        text_add(t, "mov.u64 %%rd11, sh;\n");
         break;
     default:
-        add(t, "mov.u64 %%rd11, lo;\n");
+        text_add(t, "mov.u64 %%rd11, lo;\n");
         break;
     }
 }
@@ -117,12 +102,12 @@ static void prologue(struct text *t, enum place place, unsigned bytes)
 static void copy_loop(struct text *t, const char *from, const char *from_base, const char *to,
                       const char *to_base, const char *label)
 {
-    add(t,
-        "mov.u32 %%r9, 0;\n%s:\ncvt.u64.u32 %%rd20, %%r9;\nadd.u64 %%rd21, %s, %%rd20;\n"
-        "ld%s.v2.u64 {%%rd22, %%rd23}, [%%rd21];\nadd.u64 %%rd21, %s, %%rd20;\n"
-        "st%s.v2.u64 [%%rd21], {%%rd22, %%rd23};\nadd.u32 %%r9, %%r9, 16;\n"
-        "setp.lt.u32 %%p2, %%r9, %u;\n@%%p2 bra %s;\n",
-        label, from_base, from, to_base, to, BYTES, label);
+    text_add(t,
+             "mov.u32 %%r9, 0;\n%s:\ncvt.u64.u32 %%rd20, %%r9;\nadd.u64 %%rd21, %s, %%rd20;\n"
+             "ld%s.v2.u64 {%%rd22, %%rd23}, [%%rd21];\nadd.u64 %%rd21, %s, %%rd20;\n"
+             "st%s.v2.u64 [%%rd21], {%%rd22, %%rd23};\nadd.u32 %%r9, %%r9, 16;\n"
+             "setp.lt.u32 %%p2, %%r9, %u;\n@%%p2 bra %s;\n",
+             label, from_base, from, to_base, to, BYTES, label);
 }
 
 static bool is_shared(enum place place)
@@ -141,11 +126,11 @@ static void fill(struct text *t, enum place place)
         copy_loop(t, ".global", "%rd2", ".shared", "%rd11", "FILL");
     if (is_local(place))
         copy_loop(t, ".global", "%rd2", ".local", "%rd11", "FILL");
-    add(t, "bar.sync 0;\nadd.u64 %%rd10, %%rd11, %%rd9;\n");
+    text_add(t, "bar.sync 0;\nadd.u64 %%rd10, %%rd11, %%rd9;\n");
     if (place == GENERIC_SHARED)
-        add(t, "cvta.shared.u64 %%rd10, %%rd10;\n");
+        text_add(t, "cvta.shared.u64 %%rd10, %%rd10;\n");
     if (place == GENERIC_LOCAL)
-        add(t, "cvta.local.u64 %%rd10, %%rd10;\n");
+        text_add(t, "cvta.local.u64 %%rd10, %%rd10;\n");
 }
 
 static void run(const struct text *t, const struct world *w)
@@ -192,11 +177,11 @@ static const char *vector_text(unsigned n)
 static void registers(struct text *t, const char *name, unsigned n)
 {
     for (unsigned k = 0; k < n; k++)
-        add(t, "%s%s%u%s",
-            n > 1 && k == 0 ? "{"
-            : k             ? ", "
-                            : "",
-            name, k, n > 1 && k == n - 1 ? "}" : "");
+        text_add(t, "%s%s%u%s",
+                 n > 1 && k == 0 ? "{"
+                 : k             ? ", "
+                                 : "",
+                 name, k, n > 1 && k == n - 1 ? "}" : "");
 }
 
 static void check_load(struct world *w, enum place place, unsigned type, unsigned n, unsigned bits,
@@ -207,18 +192,18 @@ static void check_load(struct world *w, enum place place, unsigned type, unsigne
     const char *reg = bits == 64 ? "%v" : bits == 32 ? "%x" : "%y";
 
     prologue(&t, place, size * n);
-    add(&t, ".reg .b32 %%x<5>; .reg .b16 %%y<5>;\n");
+    text_add(&t, ".reg .b32 %%x<5>; .reg .b16 %%y<5>;\n");
     fill(&t, place);
     for (unsigned k = 0; k < n; k++)
-        add(&t, "mov.b%u %s%u, 0x%llx;\n", bits, reg, k,
-            (unsigned long long)extended(OLD, 8, false, bits));
-    add(&t, "%sld%s%s.%s ", guarded ? "@%p1 " : "", spaces[place], vector_text(n),
-        types[type].name);
+        text_add(&t, "mov.b%u %s%u, 0x%llx;\n", bits, reg, k,
+                 (unsigned long long)extended(OLD, 8, false, bits));
+    text_add(&t, "%sld%s%s.%s ", guarded ? "@%p1 " : "", spaces[place], vector_text(n),
+             types[type].name);
     registers(&t, reg, n);
-    add(&t, ", [%%rd10];\n");
+    text_add(&t, ", [%%rd10];\n");
     for (unsigned k = 0; k < n; k++)
-        add(&t, "st.global.b%u [%%rd6+%u], %s%u;\n", bits, 8 * k, reg, k);
-    add(&t, "ret;\n}\n");
+        text_add(&t, "st.global.b%u [%%rd6+%u], %s%u;\n", bits, 8 * k, reg, k);
+    text_add(&t, "ret;\n}\n");
     for (int which = 0; which < 4; which++) {
         pattern(w, which, BYTES / (size * n));
         memset(w->out, 0, 32 * THREADS);
@@ -246,26 +231,26 @@ static void check_store(struct world *w, enum place place, unsigned type, unsign
     const char *reg = bits == 64 ? "%v" : bits == 32 ? "%x" : "%y";
 
     prologue(&t, place, size * n);
-    add(&t, ".reg .b32 %%x<5>; .reg .b16 %%y<5>;\n");
+    text_add(&t, ".reg .b32 %%x<5>; .reg .b16 %%y<5>;\n");
     fill(&t, place);
     for (unsigned k = 0; k < n; k++) {
-        add(&t, "mad.lo.u32 %%r10, %%r1, 0x01030507, %u;\n", 0x9abcdef1 + k * 0x11223344);
-        add(&t,
-            "mov.b64 %%v%u, {%%r10, %%r10};\ncvt.u32.u64 %%x%u, %%v%u;\ncvt.u16.u64 %%y%u, "
-            "%%v%u;\n",
-            k, k, k, k, k);
+        text_add(&t, "mad.lo.u32 %%r10, %%r1, 0x01030507, %u;\n", 0x9abcdef1 + k * 0x11223344);
+        text_add(&t,
+                 "mov.b64 %%v%u, {%%r10, %%r10};\ncvt.u32.u64 %%x%u, %%v%u;\ncvt.u16.u64 %%y%u, "
+                 "%%v%u;\n",
+                 k, k, k, k, k);
     }
-    add(&t, "%sst%s%s.%s [%%rd10], ", guarded ? "@%p1 " : "", spaces[place], vector_text(n),
-        types[type].name);
+    text_add(&t, "%sst%s%s.%s [%%rd10], ", guarded ? "@%p1 " : "", spaces[place], vector_text(n),
+             types[type].name);
     registers(&t, reg, n);
-    add(&t, ";\nbar.sync 0;\nmul.wide.u32 %%rd12, %%r1, %u;\nadd.u64 %%rd12, %%rd8, %%rd12;\n",
-        BYTES);
+    text_add(&t, ";\nbar.sync 0;\nmul.wide.u32 %%rd12, %%r1, %u;\nadd.u64 %%rd12, %%rd8, %%rd12;\n",
+             BYTES);
     copy_loop(&t,
               spaces[is_shared(place)  ? SHARED
                      : is_local(place) ? LOCAL
                                        : GLOBAL],
               "%rd11", ".global", "%rd12", "BACK");
-    add(&t, "ret;\n}\n");
+    text_add(&t, "ret;\n}\n");
     for (int which = 0; which < 4; which += which == 0 ? 2 : 1) {
         pattern(w, which, BYTES / (size * n));
         for (uint32_t i = 0; i < BYTES; i++)
@@ -322,16 +307,6 @@ static void test_stores__every_type_vector_space_and_pattern(void **state)
 {
     (void)state;
     each_access(false);
-}
-
-static enum sg_fault_kind fault_of(const char *text, void *p, struct test_run r)
-{
-    struct sg_image *image = load_ptx(text);
-    struct sg_fault fault;
-    enum sg_fault_kind kind = run_image(image, r, p, &fault);
-
-    sg_image_free(image);
-    return kind;
 }
 
 static void test_faults__misaligned_in_every_space(void **state)
