@@ -137,9 +137,12 @@ struct sg_insn *sg_dec_emit(struct sg_dec *d, sg_handler fn)
         uint32_t cap = image->cap_code ? image->cap_code * 2 : 1024;
         struct sg_insn *p = aligned_alloc(64, (size_t)cap * sizeof(*p));
         uint32_t *lines = realloc(image->lines, (size_t)cap * sizeof(*lines));
+        uint32_t *ptx_of = realloc(image->ptx_of, (size_t)cap * sizeof(*ptx_of));
         if (lines != NULL)
             image->lines = lines;
-        if (p == NULL || lines == NULL) {
+        if (ptx_of != NULL)
+            image->ptx_of = ptx_of;
+        if (p == NULL || lines == NULL || ptx_of == NULL) {
             free(p);
             no_memory(d);
             return &nowhere;
@@ -153,7 +156,9 @@ struct sg_insn *sg_dec_emit(struct sg_dec *d, sg_handler fn)
     struct sg_insn *in = &image->code[image->ncode];
     memset(in, 0, sizeof(*in));
     in->fn = fn;
-    image->lines[image->ncode++] = d->insn != NULL ? d->insn->line : 0;
+    image->lines[image->ncode] = d->insn != NULL ? d->insn->line : 0;
+    image->ptx_of[image->ncode++] =
+        d->insn != NULL ? (uint32_t)(d->insn - d->ptx->insns) : SG_NO_PTX;
     return in;
 }
 
@@ -479,6 +484,7 @@ static enum tb_status decode_body(struct sg_dec *d)
     if (d->status != TB_OK)
         return d->status;
     d->at[d->ptx->ninsns] = d->image->ncode;
+    d->insn = NULL; /* it is none of the PTX */
     sg_dec_emit(d, sg_isa()->end);
     d->func->count = d->image->ncode - from;
     fix_branches(d, from);
@@ -506,7 +512,7 @@ enum tb_status sg_decode_func(struct sg_image *image, struct sg_func *f, struct 
         f->frame_bytes = (f->frame_bytes + 255) & ~255u;
         d.status = decode_body(&d);
     }
-    free(d.slot);
+    f->slot = d.slot;
     free(d.at);
     free(reads);
     return d.status;

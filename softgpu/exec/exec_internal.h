@@ -57,6 +57,8 @@ struct sg_insn {
 
 extern const struct sg_insn sg_stop; /* never executed: ends the loop */
 
+#define SG_NO_PTX UINT32_MAX /* what ends a function is none of its PTX instructions */
+
 struct sg_callee_var { /* a parameter or return value of a function: in local memory */
     uint32_t offset, size;
 };
@@ -78,6 +80,7 @@ struct sg_func {
     uint32_t *live_in; /* slots that may be read before they are written: zeroed */
     uint32_t nlive_in;
     uint32_t reg_units; /* 32-bit registers a thread */
+    int32_t *slot;      /* frame offset of each PTX register; vectors: of element 0 */
 };
 
 struct sg_kernel {
@@ -96,7 +99,8 @@ struct sg_image {
     struct sg_kernel *kernels; /* array */
     uint32_t nkernels;
     struct sg_insn *code;
-    uint32_t *lines; /* PTX line of each instruction */
+    uint32_t *lines;  /* PTX line of each instruction */
+    uint32_t *ptx_of; /* the PTX instruction that it is part of, by index in its function */
     uint32_t ncode, cap_code;
     uint8_t *pool_end; /* constants: 256 bytes each, downwards from here */
     uint8_t *pool;
@@ -184,6 +188,7 @@ struct sg_warp {
     uint32_t bar_arrived[SG_BARRIERS]; /* lanes at each barrier of the block */
     uint32_t cluster_arrived;          /* lanes at that of the cluster, until it opens */
     uint64_t insns, lane_insns;        /* executed so far */
+    uint64_t entered;                  /* PTX instructions, if watched */
     uint32_t rotate;                   /* first lane of sequential operations: from the seed */
     bool starved;                      /* last slice ended by its budget: choose another split */
     bool queued;                       /* in the runnable list */
@@ -215,6 +220,7 @@ struct sg_block {
     uint64_t linear;
     uint8_t *shared;
     uint32_t shared_bytes;
+    uint32_t shared_limit; /* the same, but 0 if somebody watches: every access goes the slow way */
     struct sg_warp *warps;
     uint32_t nwarps, alive_warps;
     struct sg_barrier bar[SG_BARRIERS];
@@ -234,8 +240,11 @@ struct sg_run {
     struct sg_mem *mem;
     uint8_t *params; /* copy of the parameter block, readable by generic loads */
     uint64_t param_bytes;
-    uint8_t device_bit;
-    bool parallel; /* other workers execute blocks of the launch at the same time */
+    uint8_t device_bit; /* 0 if somebody watches: every access goes the slow way */
+    uint8_t real_bit;
+    bool watched;
+    struct sg_step *step; /* being executed, if watched */
+    bool parallel;        /* other workers execute blocks of the launch at the same time */
     struct sg_shared_run *all;
     uint64_t rng;
     uint64_t clock; /* %clock: warp instructions of this worker so far */
@@ -328,6 +337,18 @@ void sg_warp_start(struct sg_warp *w, const struct sg_func *f);
 /* a warp of the block has ended: barriers of all threads need one less */
 void sg_block_warp_ended(struct sg_block *b);
 
+/* ---- watch.c --------------------------------------------------------------------------------- */
+
+void sg_warp_account(struct sg_warp *w, uint32_t n); /* warp.c: it has executed @n instructions */
+/* As run_split() of warp.c, with calls of the watchers. */
+uint32_t sg_watch_split(struct sg_warp *w, uint32_t budget);
+void sg_watch_begin(const struct sg_launch *l);
+void sg_watch_end(const struct sg_launch *l, const struct sg_fault *fault);
+void sg_watch_block(struct sg_block *b, bool starts);
+void sg_watch_barrier(struct sg_block *b, uint32_t id);
+bool sg_watch_access(struct sg_warp *w, unsigned lane, struct sg_block *shared_of, uint64_t addr,
+                     uint8_t *bytes, uint64_t n, bool write);
+
 /* ---- libcalls.c ------------------------------------------------------------------------------ */
 
 enum sg_builtin {
@@ -375,17 +396,22 @@ static inline void sg_pred_set(struct sg_warp *w, int32_t off, uint32_t bits)
 void *sg_lane_generic(struct sg_warp *w, unsigned lane, uint64_t addr, uint32_t n, bool write);
 
 /* Behind the block's own: what is reserved, and at addresses of mapa what a living block of the
- * cluster has; NULL: nothing of these. */
-void *sg_far_shared(struct sg_block *b, uint64_t off, uint32_t n);
+ * cluster has; all of it, if somebody watches. NULL: nothing of these. */
+void *sg_far_shared(struct sg_warp *w, unsigned lane, uint64_t off, uint32_t n, bool write);
+/* Where somebody watches: ask him. NULL: nobody may touch that. */
+void *sg_watched_global(struct sg_warp *w, unsigned lane, uint64_t addr, uint64_t n, bool write);
 
-static inline void *sg_lane_shared(struct sg_warp *w, uint64_t off, uint32_t n)
+static inline void *sg_lane_shared(struct sg_warp *w, unsigned lane, uint64_t off, uint32_t n,
+                                   bool write)
 {
     struct sg_block *b = w->block;
 
     off &= 0xffffffffu;
-    if (off + n <= b->shared_bytes)
+    if (off + n <= b->shared_limit)
         return b->shared + off;
-    return off >= SG_RESERVED_OFFSET ? sg_far_shared(b, off, n) : NULL;
+    return off >= SG_RESERVED_OFFSET || b->shared_limit != b->shared_bytes
+               ? sg_far_shared(w, lane, off, n, write)
+               : NULL;
 }
 
 static inline void *sg_lane_local(struct sg_warp *w, unsigned lane, uint64_t off, uint32_t n)
@@ -394,11 +420,14 @@ static inline void *sg_lane_local(struct sg_warp *w, unsigned lane, uint64_t off
     return off + n <= w->local_used ? w->local + (size_t)lane * w->local_cap + off : NULL;
 }
 
-static inline void *sg_lane_global(struct sg_warp *w, uint64_t addr, uint32_t n, bool write)
+static inline void *sg_lane_global(struct sg_warp *w, unsigned lane, uint64_t addr, uint32_t n,
+                                   bool write)
 {
     struct sg_run *r = w->block->run;
 
-    return sg_mem_ok(r->mem, addr, n, r->device_bit, write) ? (void *)(uintptr_t)addr : NULL;
+    if (sg_mem_ok(r->mem, addr, n, r->device_bit, write))
+        return (void *)(uintptr_t)addr;
+    return r->watched ? sg_watched_global(w, lane, addr, n, write) : NULL;
 }
 
 void *sg_lane_space(struct sg_warp *w, unsigned lane, enum sg_ptx_space space, uint64_t addr,

@@ -233,6 +233,7 @@ void sg_image_free(struct sg_image *image)
     free(image->kernels);
     free(image->code);
     free(image->lines);
+    free(image->ptx_of);
     free(image->pool);
     free(image->pool_hash);
     free(image->path);

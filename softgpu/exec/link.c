@@ -358,6 +358,7 @@ void sg_link_release(struct sg_image *image)
         free(image->funcs[i].params);
         free(image->funcs[i].rets);
         free(image->funcs[i].live_in);
+        free(image->funcs[i].slot);
         free(image->funcs[i].callees);
     }
     for (uint32_t i = 0; i < image->nvars; i++) {

@@ -183,15 +183,16 @@ SG_HANDLER(copy)
                             : ((const u32 *)sg_opnd(w, in->r[1]))[l];
         u64 from = src[l] + in->imm;
         u32 have = in->y & 2 ? n[l] : ignore >> l & 1 ? 0 : size;
-        uint8_t *to =
-            (dst + (u32)in->r[5]) % size ? NULL : sg_lane_shared(w, dst + (u32)in->r[5], size);
+        uint8_t *to = (dst + (u32)in->r[5]) % size
+                          ? NULL
+                          : sg_lane_shared(w, l, dst + (u32)in->r[5], size, true);
         if (to == NULL)
             return sg_bad_address(w, in, l, dst + (u32)in->r[5], size, true);
         if (have > size)
             have = size;
         const uint8_t *p = have == 0     ? to
                            : from % size ? NULL
-                                         : sg_lane_global(w, from, size, false);
+                                         : sg_lane_global(w, l, from, size, false);
         if (p == NULL)
             return sg_bad_address(w, in, l, from, size, false);
         memmove(to, p, have);
@@ -257,16 +258,19 @@ static u64 wide_or_not(struct sg_warp *w, int32_t off, bool wide, unsigned l)
     return wide ? ((const u64 *)sg_opnd(w, off))[l] : ((const u32 *)sg_opnd(w, off))[l];
 }
 
-static bool bulk_range(struct sg_warp *w, bool shared, u64 addr, u32 n, bool write, uint8_t **p)
+static bool bulk_range(struct sg_warp *w, unsigned l, bool shared, u64 addr, u32 n, bool write,
+                       uint8_t **p)
 {
     struct sg_run *r = w->block->run;
 
-    if (shared) {
-        *p = sg_lane_shared(w, addr, n);
-        return *p != NULL;
-    }
     *p = (uint8_t *)(uintptr_t)addr;
-    return sg_mem_ok_range(r->mem, addr, n, r->device_bit, write);
+    if (shared)
+        *p = sg_lane_shared(w, l, addr, n, write);
+    else if (r->watched)
+        *p = sg_watched_global(w, l, addr, n, write);
+    else if (!sg_mem_ok_range(r->mem, addr, n, r->device_bit, write))
+        *p = NULL;
+    return *p != NULL;
 }
 
 SG_HANDLER(bulk_copy)
@@ -285,11 +289,11 @@ SG_HANDLER(bulk_copy)
         if (dst % 16 || src % 16 || size[l] % 16)
             return sg_warp_fault(w, in, SG_FAULT_MISALIGNED, l, dst % 16 ? dst : src,
                                  "misaligned bulk copy");
-        if (!bulk_range(w, in_, dst, size[l], true, &to))
+        if (!bulk_range(w, l, in_, dst, size[l], true, &to))
             return sg_bad_address(w, in, l, dst, 16, true);
-        if (!bulk_range(w, in->x & 16, src, size[l], false, &from))
+        if (!bulk_range(w, l, in->x & 16, src, size[l], false, &from))
             return sg_bad_address(w, in, l, src, 16, false);
-        if (in_ && (bar % 8 || (b = sg_lane_shared(w, bar, 8)) == NULL))
+        if (in_ && (bar % 8 || (b = sg_lane_shared(w, l, bar, 8, true)) == NULL))
             return sg_bad_address(w, in, l, bar, 8, true);
         memmove(to, from, size[l]);
         if (b != NULL)

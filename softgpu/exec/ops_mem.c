@@ -82,13 +82,19 @@ static inline enum pattern find_pattern(const u64 a[SG_WARP], u32 bytes)
     return bad ? SCATTERED : step ? CONSECUTIVE : SAME;
 }
 
-/* Host address of the @n bytes at @addr, checked. */
+/* Host address of the @n bytes at @addr, checked; NULL also where only lanes are to be asked for.
+ */
 static inline uint8_t *whole(struct sg_warp *w, enum sg_ptx_space space, u64 addr, u32 n,
                              bool write)
 {
-    if (space == SG_SPACE_SHARED)
-        return sg_lane_shared(w, addr, n);
-    return sg_lane_global(w, addr, n, write);
+    struct sg_block *b = w->block;
+
+    if (space == SG_SPACE_SHARED) {
+        addr &= 0xffffffffu;
+        return addr + n <= b->shared_limit ? b->shared + addr : NULL;
+    }
+    return sg_mem_ok(b->run->mem, addr, n, b->run->device_bit, write) ? (uint8_t *)(uintptr_t)addr
+                                                                      : NULL;
 }
 
 /* @n elements of @T a lane; registers of the same size. */
@@ -122,7 +128,7 @@ static inline uint8_t *whole(struct sg_warp *w, enum sg_ptx_space space, u64 add
     static const struct sg_insn *gather_##name(struct sg_warp *w, const struct sg_insn *in,        \
                                                const u64 a[SG_WARP])                               \
     {                                                                                              \
-        const u32 bytes = sizeof(T) * (N), limit = w->block->shared_bytes;                         \
+        const u32 bytes = sizeof(T) * (N), limit = w->block->shared_limit;                         \
         const uint8_t *s = w->block->shared;                                                       \
         u32 bad = limit < bytes;                                                                   \
         for (int l = 0; l < SG_WARP; l++)                                                          \

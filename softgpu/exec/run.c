@@ -142,6 +142,7 @@ static bool block_prepare(struct sg_block *b, struct sg_run *run)
         if (b->shared == NULL)
             return false;
     }
+    b->shared_limit = run->watched ? 0 : b->shared_bytes;
     for (uint32_t i = 0; i < b->nwarps; i++)
         if (!warp_prepare(&b->warps[i], b, i))
             return false;
@@ -181,6 +182,8 @@ static void block_start(struct sg_block *b, uint64_t linear)
         w->run_slot = i;
         b->runnable[i] = w;
     }
+    if (run->watched)
+        sg_watch_block(b, true);
 }
 
 static void unqueue(struct sg_block *b, struct sg_warp *w)
@@ -281,6 +284,8 @@ static void block_ended(struct sg_block *b)
 {
     for (uint32_t i = 0; i < b->nwarps; i++)
         collect(b->run, &b->warps[i]);
+    if (b->run->watched)
+        sg_watch_block(b, false);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -448,7 +453,8 @@ static void work(struct sg_worker *wk, struct sg_shared_run *all)
                          .machine = wk->machine,
                          .mem = mem,
                          .param_bytes = k->info.param_bytes,
-                         .device_bit = (uint8_t)(1u << l->device),
+                         .watched = l->watchers[0] != NULL,
+                         .real_bit = (uint8_t)(1u << l->device),
                          .all = all,
                          .rng = mix(l->seed + 1),
                          .shared_window = mem->shared_window,
@@ -457,6 +463,7 @@ static void work(struct sg_worker *wk, struct sg_shared_run *all)
     unsigned csr = _mm_getcsr();
 
     _mm_setcsr(CALM_MXCSR);
+    run.device_bit = run.watched ? 0 : run.real_bit;
     run.parallel = !communicates(l) && wk->machine->nworkers > 1;
     run.shared_total = k->info.static_shared + l->dynamic_shared;
     run.params = (uint8_t *)(uintptr_t)l->params;
@@ -562,10 +569,12 @@ enum tb_status sg_exec_run(struct sg_machine *m, const struct sg_launch *launch,
     pthread_mutex_lock(&m->run_lock);
     if (launch->cooperative)
         all.workspace = workspace_of(m, launch->device);
+    sg_watch_begin(launch);
     if (m->nworkers > 1 && all.nblocks > 1 && !communicates(launch) && !launch->in_order)
         run_parallel(m, &all);
     else
         work(&m->workers[0], &all);
+    sg_watch_end(launch, &all.fault);
     pthread_mutex_unlock(&m->run_lock);
     if (stats != NULL)
         *stats = all.stats;

@@ -153,10 +153,11 @@ static void wake_waiting(struct sg_warp *w)
     }
 }
 
-static void account(struct sg_warp *w, uint32_t n)
+void sg_warp_account(struct sg_warp *w, uint32_t n)
 {
     w->insns += n;
     w->lane_insns += (uint64_t)n * (unsigned)__builtin_popcount(w->mask);
+    w->block->run->clock += n;
 }
 
 /* Runs the chosen split until it meets another, leaves, or has used the budget up. */
@@ -170,8 +171,7 @@ static uint32_t run_split(struct sg_warp *w, uint32_t budget)
         in = in->fn(w, in);
         left--;
     } while (in != w->stop && left != 0);
-    account(w, budget - left);
-    w->block->run->clock += budget - left;
+    sg_warp_account(w, budget - left);
     if (!w->resched)
         w->splits[w->cur].pc = in;
     return left;
@@ -193,7 +193,7 @@ enum sg_warp_state sg_warp_run(struct sg_warp *w, uint32_t budget)
             return w->alive == 0 ? SG_WARP_DONE : SG_WARP_BLOCKED;
         }
         enter_split(w, i);
-        budget = run_split(w, budget);
+        budget = w->block->run->watched ? sg_watch_split(w, budget) : run_split(w, budget);
         if (w->block->run->fault->kind != SG_FAULT_NONE)
             return SG_WARP_FAULT;
     }
@@ -398,6 +398,8 @@ static void open_barrier(struct sg_block *b, uint32_t id)
             make_runnable(b, w);
     }
     *bar = (struct sg_barrier){.all = true};
+    if (b->run->watched)
+        sg_watch_barrier(b, id);
 }
 
 static void check_barrier(struct sg_block *b, uint32_t id)
@@ -697,6 +699,7 @@ void sg_warp_start(struct sg_warp *w, const struct sg_func *f)
     w->starved = false;
     w->clock_is_read = false;
     w->cc = 0;
+    w->entered = 0;
     for (uint32_t l = 0; l < SG_WARP && w->local_used != 0; l++)
         memset(w->local + (size_t)l * w->local_cap, 0, w->local_used);
     w->local_used = f->local_bytes;
@@ -707,8 +710,9 @@ void sg_warp_start(struct sg_warp *w, const struct sg_func *f)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-void *sg_far_shared(struct sg_block *b, uint64_t off, uint32_t n)
+void *sg_far_shared(struct sg_warp *w, unsigned lane, uint64_t off, uint32_t n, bool write)
 {
+    struct sg_block *b = w->block;
     const struct sg_cluster *c = b->cluster;
     uint64_t rank = off >> SG_CLUSTER_SHIFT; /* plus 1 */
 
@@ -719,7 +723,9 @@ void *sg_far_shared(struct sg_block *b, uint64_t off, uint32_t n)
         off &= (UINT64_C(1) << SG_CLUSTER_SHIFT) - 1;
     }
     if (off + n <= b->shared_bytes)
-        return b->shared + off;
+        return !b->run->watched || sg_watch_access(w, lane, b, off, b->shared + off, n, write)
+                   ? b->shared + off
+                   : NULL;
     if (off < SG_RESERVED_OFFSET || off + n > SG_RESERVED_OFFSET + SG_RESERVED_BYTES)
         return NULL;
     b->reserved_used = true;
@@ -731,13 +737,13 @@ void *sg_lane_generic(struct sg_warp *w, unsigned lane, uint64_t addr, uint32_t 
     struct sg_run *r = w->block->run;
 
     if (addr - r->shared_window < SG_MEM_WINDOW)
-        return sg_lane_shared(w, addr - r->shared_window, n);
+        return sg_lane_shared(w, lane, addr - r->shared_window, n, write);
     if (addr - r->local_window < SG_MEM_WINDOW)
         return sg_lane_local(w, lane, addr - r->local_window, n);
     uint64_t params = (uint64_t)(uintptr_t)r->params;
     if (addr - params < r->param_bytes)
         return !write && addr - params + n <= r->param_bytes ? (void *)(uintptr_t)addr : NULL;
-    return sg_lane_global(w, addr, n, write);
+    return sg_lane_global(w, lane, addr, n, write);
 }
 
 void *sg_lane_space(struct sg_warp *w, unsigned lane, enum sg_ptx_space space, uint64_t addr,
@@ -745,12 +751,12 @@ void *sg_lane_space(struct sg_warp *w, unsigned lane, enum sg_ptx_space space, u
 {
     switch (space) {
     case SG_SPACE_SHARED:
-        return sg_lane_shared(w, addr, n);
+        return sg_lane_shared(w, lane, addr, n, write);
     case SG_SPACE_LOCAL:
         return sg_lane_local(w, lane, addr, n);
     case SG_SPACE_GLOBAL:
     case SG_SPACE_CONST:
-        return sg_lane_global(w, addr, n, write);
+        return sg_lane_global(w, lane, addr, n, write);
     default:
         return sg_lane_generic(w, lane, addr, n, write);
     }
