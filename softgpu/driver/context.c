@@ -53,6 +53,7 @@ CUresult sg_context_start(struct CUctx_st *ctx)
     set_limits(ctx);
     atomic_store(&ctx->sticky, 0);
     ctx->peers = 0;
+    atomic_store(&ctx->uid, atomic_fetch_add(&sg_driver.next_uid, 1) + 1);
     r = sg_streams_init_ctx(ctx);
     if (r == CUDA_SUCCESS)
         ctx->active = true;

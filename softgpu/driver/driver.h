@@ -30,6 +30,7 @@
 
 #include "common/common.h"
 #include "softgpu/driver/options.h"
+#include "softgpu/driver/seam.h"
 #include "softgpu/exec/exec.h"
 #include "softgpu/mem/mem.h"
 
@@ -79,7 +80,8 @@ struct sg_device {
 
 struct CUctx_st {
     uint32_t magic;
-    unsigned id; /* unique in the process */
+    unsigned id;          /* unique in the process */
+    _Atomic uint32_t uid; /* for tools: ascending as contexts start, another one after a reset */
     struct sg_device *dev;
     unsigned flags;
     bool is_primary;
@@ -291,7 +293,7 @@ struct sg_driver {
     struct CUctx_st *contexts;
     struct sg_engine *engine;
     struct sg_memory *memory;
-    atomic_uint next_id;
+    atomic_uint next_id, next_uid;
 };
 extern struct sg_driver sg_driver; /* init.c */
 
@@ -302,6 +304,9 @@ struct sg_tls {
     bool ptds;        /* this call came through a _ptsz/_ptds name */
     bool in_callback; /* a host function or stream callback runs on this thread */
     CUstreamCaptureMode capture_mode;
+    struct softgpu_thread tool; /* seam.h: the call under way, as tools number it */
+    struct sg_notice *notices;  /* hooks.c: to be told when no lock is held; owned */
+    unsigned nnotices, notices_cap;
     struct CUstream_st *per_thread[SG_MAX_DEVICES * 8]; /* stream.c manages it */
 };
 struct sg_tls *sg_tls(void);

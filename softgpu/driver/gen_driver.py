@@ -150,8 +150,8 @@ def write_exports(out, functions, graphics):
         out.write(f"\nSG_EXPORT {f.declaration()};\n{f.declaration()}\n{{\n"
                   f"    if (SG_HOOKED) {{\n"
                   f"        struct sg_{f.name}_params p_ = {{{names or '0'}}};\n"
-                  f'        struct sg_call call_ = {{{f.id}, "{f.name}", &p_, CUDA_SUCCESS, 0}};\n'
-                  f"        sg_hook_enter(&call_);\n        call_.result = {body};\n"
+                  f'        struct sg_call call_ = {{.id = {f.id}, .name = "{f.name}", .params = &p_}};\n'
+                  f"        sg_hook_enter(&call_);\n        call_.result = (int){body};\n"
                   f"        return sg_hook_exit(&call_);\n    }}\n    return {body};\n}}\n")
     out.write("\n/* graphics interop: names only, never implemented */\n")
     for name in graphics:

@@ -1,20 +1,41 @@
 #include "softgpu/driver/hooks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* Written by softgpu_set_hooks() and at cuInit, read by every exported function. */
+/* Written by softgpu_set_hooks(), softgpu_attach_runtime() and at cuInit, read by every exported
+ * function. */
 atomic_int sg_hook_active;
 static _Atomic(const struct softgpu_hooks *) hooks;
+static _Atomic(const struct softgpu_runtime *) runtime;
 
 enum { HOOK_USER = 1, HOOK_TRACE = 2 };
 
 void softgpu_set_hooks(const struct softgpu_hooks *h)
 {
+    const struct softgpu_runtime *rt = atomic_load(&runtime);
+
     atomic_store(&hooks, h);
     if (h)
         atomic_fetch_or(&sg_hook_active, HOOK_USER);
     else
         atomic_fetch_and(&sg_hook_active, ~HOOK_USER);
+    if (rt)
+        rt->set_hooks(h ? h->runtime : NULL);
+}
+
+/* The tool may have been there first. */
+void softgpu_attach_runtime(const struct softgpu_runtime *rt)
+{
+    const struct softgpu_hooks *h = atomic_load(&hooks);
+
+    atomic_store(&runtime, rt);
+    rt->set_hooks(h ? h->runtime : NULL);
+}
+
+const struct softgpu_runtime *sg_runtime(void)
+{
+    return atomic_load(&runtime);
 }
 
 void sg_hooks_init(void)
@@ -27,20 +48,73 @@ void sg_hook_enter(struct sg_call *call)
 {
     const struct softgpu_hooks *h = atomic_load(&hooks);
 
+    call->hooks = h;
     if (h && h->enter)
         h->enter(h->arg, call);
 }
 
 CUresult sg_hook_exit(struct sg_call *call)
 {
-    const struct softgpu_hooks *h = atomic_load(&hooks);
+    const struct softgpu_hooks *h = call->hooks;
 
     if (atomic_load(&sg_hook_active) & HOOK_TRACE)
-        sg_log(3, "%s -> %d", call->name, (int)call->result);
+        sg_log(3, "%s -> %d", call->name, call->result);
+    sg_notice_flush();
     if (h && h->exit)
         h->exit(h->arg, call);
-    return call->result;
+    return (CUresult)call->result;
 }
+
+/* ---- notices ---- */
+
+void sg_notice_send(const struct sg_notice *n)
+{
+    const struct softgpu_hooks *h = atomic_load(&hooks);
+
+    sg_notice_flush(); /* what was kept came before */
+    if (h && h->notice)
+        h->notice(h->arg, n);
+}
+
+void sg_notice_later(const struct sg_notice *n)
+{
+    const struct softgpu_hooks *h = atomic_load(&hooks);
+    struct sg_tls *tls = sg_tls();
+
+    if (!h || !h->notice)
+        return;
+    if (tls->nnotices == tls->notices_cap) {
+        unsigned cap = tls->notices_cap ? tls->notices_cap * 2 : 16;
+        struct sg_notice *grown = realloc(tls->notices, cap * sizeof(*grown));
+
+        if (!grown) {
+            sg_log(1, "no memory to tell a tool what became of an object");
+            return;
+        }
+        tls->notices = grown;
+        tls->notices_cap = cap;
+    }
+    tls->notices[tls->nnotices++] = *n;
+}
+
+/* A function of the tool may call CUDA, which keeps and tells notices of its own. */
+void sg_notice_flush(void)
+{
+    const struct softgpu_hooks *h = atomic_load(&hooks);
+    struct sg_tls *tls = sg_tls();
+    struct sg_notice *list = tls->notices;
+    unsigned n = tls->nnotices;
+
+    if (!n)
+        return;
+    tls->notices = NULL;
+    tls->nnotices = tls->notices_cap = 0;
+    for (unsigned i = 0; i < n && h && h->notice; i++)
+        h->notice(h->arg, &list[i]);
+    free(list);
+}
+
+/* ---- what nobody defines ---- */
 
 /* Names that have been reported, by address: they are literals of the generated file. */
 #define REPORTED_MAX 1024

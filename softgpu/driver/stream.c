@@ -171,6 +171,18 @@ static CUresult per_thread(struct CUctx_st *ctx, struct CUstream_st **out)
     return CUDA_SUCCESS;
 }
 
+CUresult sg_stream_in(struct CUctx_st *ctx, CUstream given, bool ptds, struct CUstream_st **out)
+{
+    if (given == CU_STREAM_PER_THREAD || (!given && ptds))
+        return per_thread(ctx, out);
+    if (!given || given == CU_STREAM_LEGACY) {
+        *out = ctx->legacy;
+        return CUDA_SUCCESS;
+    }
+    *out = given;
+    return sg_handle_is(given, SG_MAGIC_STREAM) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult sg_stream_of(CUstream given, struct CUstream_st **out)
 {
     struct CUctx_st *ctx;
@@ -180,16 +192,8 @@ CUresult sg_stream_of(CUstream given, struct CUstream_st **out)
         r = sg_current(&ctx);
     if (r != CUDA_SUCCESS)
         return r;
-    if (given == CU_STREAM_PER_THREAD || (!given && sg_tls()->ptds))
-        return per_thread(ctx, out);
-    if (!given || given == CU_STREAM_LEGACY) {
-        *out = ctx->legacy;
-        return CUDA_SUCCESS;
-    }
-    if (!sg_handle_is(given, SG_MAGIC_STREAM))
-        return CUDA_ERROR_INVALID_HANDLE;
-    *out = given;
-    return (CUresult)atomic_load(&given->ctx->sticky);
+    r = sg_stream_in(ctx, given, sg_tls()->ptds, out);
+    return r == CUDA_SUCCESS && *out == given ? (CUresult)atomic_load(&given->ctx->sticky) : r;
 }
 
 bool sg_stream_is_capturing(CUstream given)

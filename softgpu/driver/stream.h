@@ -244,6 +244,9 @@ bool sg_memop_advance(struct sg_item *i);
 /** sg_stream_new - a stream of a context (green contexts use it too). Without the lock. */
 CUresult sg_stream_new(struct CUctx_st *ctx, unsigned flags, int priority,
                        struct CUstream_st **out);
+/** sg_stream_in - the stream a handle means in @ctx; @ptds: NULL is the per-thread one. Without
+ * the lock. CUDA_ERROR_INVALID_HANDLE */
+CUresult sg_stream_in(struct CUctx_st *ctx, CUstream given, bool ptds, struct CUstream_st **out);
 void sg_stream_unref(struct CUstream_st *s);
 /** sg_stream_result - the error a wait for a stream must return now: sticky, or told once */
 CUresult sg_stream_result(struct CUstream_st *s);

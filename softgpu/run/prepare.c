@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUNTIME                                                                                    \
-    "libsoftgpu_rt.so" /* no "libcudart.so" in it: PyTorch looks for that in its map               \
-                        */
+/* No "libcudart.so" or "libcupti.so" in these: PyTorch looks for such names in its map. */
+#define RUNTIME "libsoftgpu_rt.so"
+#define CUPTI "libsoftgpu_cupti.so"
 
 /* ---- where things are ---- */
 
@@ -131,18 +131,24 @@ static enum tb_status set_options(const struct sg_run_options *o, struct tb_erro
     return st;
 }
 
+/* PyTorch's libraries have a DT_RPATH that LD_LIBRARY_PATH does not outdo. */
+static enum tb_status preload(const char *libdir, const char *name, struct tb_error *err)
+{
+    char path[SG_RUN_PATH + 32];
+
+    snprintf(path, sizeof(path), "%s/%s", libdir, name);
+    return access(path, R_OK) == 0 ? prepend("LD_PRELOAD", path, err) : TB_OK;
+}
+
 static enum tb_status set_loading(const char *libdir, struct tb_error *err)
 {
-    char runtime[SG_RUN_PATH + 32];
     enum tb_status st = prepend("LD_LIBRARY_PATH", libdir, err);
 
     if (st == TB_OK)
         st = set("TRITON_LIBCUDA_PATH", libdir, err);
-    /* PyTorch's libraries have a DT_RPATH that LD_LIBRARY_PATH does not outdo */
-    snprintf(runtime, sizeof(runtime), "%s/%s", libdir, RUNTIME);
-    if (st == TB_OK && access(runtime, R_OK) == 0)
-        st = prepend("LD_PRELOAD", runtime, err);
-    return st;
+    if (st == TB_OK)
+        st = preload(libdir, CUPTI, err);
+    return st == TB_OK ? preload(libdir, RUNTIME, err) : st;
 }
 
 enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *argv,

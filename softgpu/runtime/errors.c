@@ -155,29 +155,3 @@ cudaError_t sg_rt_unsupported(const char *name)
         sg_rt_log(1, "%s is not supported", name);
     return cudaErrorNotSupported;
 }
-
-/* ---- the seam for tools ---------------------------------------------------------------------- */
-
-const struct softgpu_rt_hooks *_Atomic sg_rt_hooks;
-
-void softgpu_rt_set_hooks(const struct softgpu_rt_hooks *hooks)
-{
-    atomic_store(&sg_rt_hooks, hooks);
-}
-
-void sg_rt_hook_enter(struct sg_rt_call *call)
-{
-    const struct softgpu_rt_hooks *hooks = atomic_load(&sg_rt_hooks);
-
-    if (hooks != NULL && hooks->enter != NULL)
-        hooks->enter(hooks->arg, call);
-}
-
-cudaError_t sg_rt_hook_exit(struct sg_rt_call *call)
-{
-    const struct softgpu_rt_hooks *hooks = atomic_load(&sg_rt_hooks);
-
-    if (hooks != NULL && hooks->exit != NULL)
-        hooks->exit(hooks->arg, call);
-    return call->result;
-}

@@ -48,12 +48,13 @@ struct fatbin {
     unsigned managed_resets; /* sg_rt_resets() when managed variables got their addresses */
 };
 
-/* Under @lock, which is held across calls of the driver that load. */
+/* Under @lock, which is held across calls of the driver that load: a tool that is told of those may
+ * call us. */
 static struct {
     pthread_mutex_t lock;
     struct node **buckets;
     size_t nbuckets, count;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} table = {.lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -371,6 +372,19 @@ void *sg_rt_host_of(CUkernel kernel)
     s = table_find(kernel);
     pthread_mutex_unlock(&table.lock);
     return s != NULL ? (void *)(uintptr_t)s->by_host.key : (void *)kernel;
+}
+
+const char *sg_rt_symbol_name(const void *func)
+{
+    const char *name = NULL;
+    struct sg_rt_symbol *s;
+
+    pthread_mutex_lock(&table.lock);
+    s = table_find(func);
+    if (s != NULL && s->kind == SYMBOL_KERNEL)
+        name = s->name;
+    pthread_mutex_unlock(&table.lock);
+    return name;
 }
 
 cudaError_t sg_rt_variable(const void *symbol, CUdeviceptr *addr, size_t *size)

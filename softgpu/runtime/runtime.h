@@ -97,6 +97,9 @@ cudaError_t sg_rt_function_here(const void *func, CUfunction *function);
 cudaError_t sg_rt_handle(const void *func, CUkernel *kernel);
 /** sg_rt_host_of - the registered host function of a kernel; @kernel itself if there is none */
 void *sg_rt_host_of(CUkernel kernel);
+/** sg_rt_symbol_name - the name of the kernel of a __global__ function, or of a cudaKernel_t that
+ * came from one; loads nothing. NULL: neither. */
+const char *sg_rt_symbol_name(const void *func);
 /** sg_rt_variable - address and size of a __device__, __constant__ or __managed__ variable in the
  * current context; cudaErrorInvalidSymbol */
 cudaError_t sg_rt_variable(const void *symbol, CUdeviceptr *addr, size_t *size);

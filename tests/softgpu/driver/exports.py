@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-OURS = {"softgpu_set_hooks"}
+OURS = {"softgpu_set_hooks", "softgpu_tools", "softgpu_attach_runtime"}
 # Names that clients ask for first of all; they must be there whatever the generator thinks.
 NEEDED = """cuInit cuDriverGetVersion cuGetErrorString cuGetProcAddress cuGetProcAddress_v2 cuDeviceGet
 cuDeviceGetUuid_v2 cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v4 cuDevicePrimaryCtxRelease_v2

@@ -48,7 +48,7 @@ static void leave(void *arg, struct sg_call *call)
 static void test_hooks__see_name_parameters_and_result(void **state)
 {
     struct seen s = {0};
-    struct softgpu_hooks hooks = {enter, leave, &s};
+    struct softgpu_hooks hooks = {.enter = enter, .exit = leave, .arg = &s};
     int n = 0;
 
     (void)state;
