@@ -6,7 +6,7 @@
  * background thread after 200 ms without any call (engine_threads.c), because a host may spin on
  * memory that a kernel writes.
  */
-#include "softgpu/driver/stream.h"
+#include "softgpu/driver/trace_item.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -90,6 +90,17 @@ static CUresult execute(const struct sg_work *w, struct CUctx_st *ctx)
     }
 }
 
+static CUresult execute_traced(struct sg_item *i)
+{
+    struct softgpu_trace_work t;
+    CUresult result;
+
+    sg_trace_begin(i, &t);
+    result = execute(&i->work->w, i->ctx);
+    sg_trace_end(i, &t, result);
+    return result;
+}
+
 static bool is_device_work(const struct sg_work *w)
 {
     return w->kind == SG_WORK_KERNEL || w->kind == SG_WORK_COPY || w->kind == SG_WORK_FILL ||
@@ -112,12 +123,24 @@ static void run_device(struct sg_engine *e, struct sg_item *i, bool *busy)
     i->state = SG_ITEM_RUNNING;
     pthread_mutex_unlock(&e->lock);
     if (result == CUDA_SUCCESS)
-        result = execute(&i->work->w, i->ctx);
+        result = i->trace.kind ? execute_traced(i) : execute(&i->work->w, i->ctx);
     pthread_mutex_lock(&e->lock);
     *busy = false;
     if (is_kernel(i))
         e->kernel_since = 0;
     sg_item_finish(e, i, result);
+}
+
+/* Nothing to execute: an order, a point in time. */
+static void pass(struct sg_engine *e, struct sg_item *i)
+{
+    if (i->trace.kind && sticky_of(i->ctx) == CUDA_SUCCESS) {
+        i->state = SG_ITEM_RUNNING;
+        pthread_mutex_unlock(&e->lock);
+        sg_trace_point(i);
+        pthread_mutex_lock(&e->lock);
+    }
+    sg_item_finish(e, i, sticky_of(i->ctx));
 }
 
 /* Host functions run on a thread of their own: they may block on other threads of the host. While
@@ -215,7 +238,7 @@ static bool step(struct sg_engine *e, const struct kernels *kernels)
         i->state = SG_ITEM_POLLED;
         e->polled[e->npolled++] = i;
     } else {
-        sg_item_finish(e, i, sticky_of(i->ctx));
+        pass(e, i);
     }
     return true;
 }

@@ -3,7 +3,7 @@
  * made no call for a while, with a second one for what the first may be waiting for, and one calls
  * host functions. And what fork() leaves: a child has neither threads nor pending work.
  */
-#include "softgpu/driver/stream.h"
+#include "softgpu/driver/trace_item.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -115,12 +115,17 @@ static void call_host(struct sg_engine *e, struct sg_item *i)
 {
     const struct sg_work *w = &i->work->w;
     CUresult sticky = (CUresult)atomic_load(&i->ctx->sticky);
+    struct softgpu_trace_work t;
 
     pthread_mutex_unlock(&e->lock);
+    if (i->trace.kind)
+        sg_trace_begin(i, &t);
     if (w->host.callback)
         w->host.callback(w->host.stream, sticky, w->host.arg);
     else
         w->host.fn(w->host.arg);
+    if (i->trace.kind)
+        sg_trace_end(i, &t, sticky);
     pthread_mutex_lock(&e->lock);
     e->hosts--;
     sg_item_finish(e, i, sticky);

@@ -1,5 +1,5 @@
 /* Events: a name for the item that was last recorded under it. */
-#include "softgpu/driver/stream.h"
+#include "softgpu/driver/trace_item.h"
 
 #include "softgpu/driver/api_gen.h"
 
@@ -146,8 +146,11 @@ static CUresult record(CUevent event, CUstream given, unsigned flags)
         r = sg_capture_implicit(s, true);
         if (r == CUDA_SUCCESS)
             r = sg_stream_push(s, s->ctx, NULL, NULL, &item);
-        if (r == CUDA_SUCCESS)
+        if (r == CUDA_SUCCESS) {
             sg_event_set(event, item);
+            if (SG_TRACED)
+                sg_trace_event(item, event);
+        }
         sg_item_put(item);
     }
     sg_engine_unlock();

@@ -1,5 +1,6 @@
 /* Executable graphs: instantiation, launch, their end. */
 #include "softgpu/driver/graph.h"
+#include "softgpu/driver/trace_item.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,8 +227,10 @@ static bool can_run(const struct CUgraph_st *g)
 
 /* All items of a graph before any is linked: if one is missing, none was promised. A child graph
  * has one before and one behind its own. */
-static bool make_items(CUgraph g, struct CUstream_st *s, uint64_t flags)
+static bool make_items(CUgraph g, struct CUstream_st *s, const struct CUgraphExec_st *x)
 {
+    uint64_t flags = x->flags;
+
     for (size_t i = 0; i < g->n; i++) {
         CUgraphNode node = g->order[i];
         struct sg_wref *work = node->disabled ? NULL : node->work;
@@ -235,10 +238,11 @@ static bool make_items(CUgraph g, struct CUstream_st *s, uint64_t flags)
         node->first = node->item = make_item(node, s, flags, work, node->ndeps + 2);
         if (!node->item)
             return false;
+        sg_trace_node(node->item, x, node->uid);
         if (!node->child)
             continue;
         node->item = NULL;
-        if (!make_items(node->child, s, flags))
+        if (!make_items(node->child, s, x))
             return false;
         node->item = make_item(node, s, flags, NULL, count_leaves(node->child) + 1);
         if (!node->item)
@@ -318,7 +322,7 @@ static CUresult launch(struct CUgraphExec_st *x, struct CUstream_st *s)
     if (r != CUDA_SUCCESS)
         return r;
     begin = sg_item_new(s, s->ctx, NULL, sg_stream_fanin(s) + 1);
-    if (begin && make_items(g, s, x->flags))
+    if (begin && make_items(g, s, x))
         end = sg_item_new(s, s->ctx, NULL, (unsigned)count_leaves(g) + sg_stream_fanin(s) + 1);
     if (!end) {
         drop_items(g);
@@ -326,6 +330,8 @@ static CUresult launch(struct CUgraphExec_st *x, struct CUstream_st *s)
             sg_item_free(begin);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    if (SG_TRACED)
+        sg_trace_graph(begin, end, x);
     sg_item_after(begin, x->last);
     sg_stream_append(s, begin);
     submit_items(g, begin);

@@ -2,7 +2,7 @@
  * Items of the queue: which are ready, in a heap by rank; what each follows; their end. With the
  * engine's lock.
  */
-#include "softgpu/driver/stream.h"
+#include "softgpu/driver/trace_item.h"
 
 #include <stdlib.h>
 
@@ -98,6 +98,8 @@ struct sg_item *sg_item_new(struct CUstream_st *s, struct CUctx_st *ctx, struct 
     i->seq = ++e->seq;
     i->rank = draw_rank(s, i->seq);
     s->refs++;
+    if (SG_TRACED)
+        sg_trace_submit(i);
     return i;
 }
 

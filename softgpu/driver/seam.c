@@ -2,6 +2,7 @@
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/graph.h"
 #include "softgpu/driver/hooks.h"
+#include "softgpu/driver/trace_item.h"
 
 static struct softgpu_thread *thread(void)
 {
@@ -119,6 +120,9 @@ const struct softgpu_tools *softgpu_tools(void)
         .node = node,
         .function = function,
         .runtime_symbol = runtime_symbol,
+        .set_trace = sg_trace_set,
+        .event = sg_trace_event_ids,
+        .place = sg_trace_place,
     };
 
     return &tools;

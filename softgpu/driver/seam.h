@@ -12,6 +12,8 @@
 
 #include <cuda.h> /* for its types: with or without all versions of the functions */
 
+#include "softgpu/driver/trace.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -122,6 +124,10 @@ struct softgpu_tools {
     /* the name of a kernel; a CUkernel is legal */
     const char *(*function)(CUfunction f);
     const char *(*runtime_symbol)(const void *func);
+    /* report executed work (trace.h); NULL: no more. @hooks is borrowed for ever. */
+    void (*set_trace)(const struct softgpu_trace_hooks *hooks);
+    bool (*event)(CUevent event, struct softgpu_recorded *out);
+    bool (*place)(CUstream stream, bool per_thread, struct softgpu_place *out);
 };
 
 #define SG_SEAM_EXPORT __attribute__((visibility("default")))

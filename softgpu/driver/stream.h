@@ -15,6 +15,7 @@
 #define SG_DRIVER_STREAM_H
 
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/trace.h"
 
 #define SG_PRIORITY_LEAST 0
 #define SG_PRIORITY_GREATEST (-5)
@@ -56,6 +57,16 @@ enum sg_item_state {
     SG_ITEM_DONE,
 };
 
+/* What trace.c keeps of an item that somebody wants to hear of. */
+struct sg_item_trace {
+    enum softgpu_trace_kind kind; /* SOFTGPU_TRACE_NONE: nobody does */
+    struct softgpu_trace_tag tag;
+    uint64_t graph, node;
+    uint64_t id;              /* of an event */
+    uint64_t start;           /* of a graph launch, once its first item was reached */
+    struct sg_item *first_of; /* this is that item, the launch's last one lives longer */
+};
+
 /* One step of execution. Lives while somebody holds a reference; pending ones are held by the
  * engine. */
 struct sg_item {
@@ -71,6 +82,7 @@ struct sg_item {
     struct CUgraphExec_st *exec; /* last item of a graph launch: what it keeps alive */
     unsigned waits;              /* unfinished predecessors */
     unsigned batch_pos;          /* memory operations: how many are done */
+    struct sg_item_trace trace;
     struct sg_link *followers;
     struct sg_item *prev, *next; /* pending items, ascending seq */
     unsigned nlinks, maxlinks;
