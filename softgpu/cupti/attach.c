@@ -81,14 +81,6 @@ CUptiResult sg_cupti_unsupported(const char *name)
     return CUPTI_ERROR_NOT_SUPPORTED;
 }
 
-uint64_t sg_cupti_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* What the runtime asks the driver on its own account, several times a call: NVIDIA's runtime keeps

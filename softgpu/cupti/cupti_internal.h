@@ -38,8 +38,6 @@ CUptiResult sg_cupti_attach(void);
 /** sg_cupti_tools - what the driver answers; NULL before sg_cupti_attach() succeeded */
 const struct softgpu_tools *sg_cupti_tools(void);
 
-/** sg_cupti_now - nanoseconds since the epoch: cuptiGetTimestamp() */
-uint64_t sg_cupti_now(void);
 /** sg_cupti_thread_id - the calling thread as cuptiSetThreadIdType() asks; 0: no ids wanted */
 uint32_t sg_cupti_thread_id(void);
 
@@ -69,6 +67,12 @@ const char *sg_cupti_launch_name(const struct sg_call *call, bool runtime);
 void sg_cupti_deliver(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data);
 /** sg_cupti_wants - would it? one load and two branches */
 bool sg_cupti_wants(CUpti_CallbackDomain domain, CUpti_CallbackId cbid);
+
+/* ---- act_buffer.c ---------------------------------------------------------------------------- */
+
+/** sg_cupti_now - the time that records have: nanoseconds of the client's clock, else CLOCK_REALTIME
+ * as far as that goes forward. May call the client: without locks. */
+uint64_t sg_cupti_now(void);
 
 /* ---- what a part defines that may be left out ------------------------------------------------ */
 
