@@ -70,8 +70,8 @@ bool sg_cupti_wants(CUpti_CallbackDomain domain, CUpti_CallbackId cbid);
 
 /* ---- act_buffer.c ---------------------------------------------------------------------------- */
 
-/** sg_cupti_now - the time that records have: nanoseconds of the client's clock, else CLOCK_REALTIME
- * as far as that goes forward. May call the client: without locks. */
+/** sg_cupti_now - the time that records have: nanoseconds of the client's clock, else
+ * CLOCK_REALTIME as far as that goes forward. May call the client: without locks. */
 uint64_t sg_cupti_now(void);
 
 /* ---- what a part defines that may be left out ------------------------------------------------ */
