@@ -149,6 +149,10 @@ static void deliver_resource(const struct sg_notice *n)
                              .dependency = n->dependency,
                              .graphExec = n->exec};
 
+    if (n->kind == SG_NOTICE_INIT) { /* seen by others on a GPU: there are no data */
+        sg_cupti_deliver(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CU_INIT_FINISHED, NULL);
+        return;
+    }
     if (n->kind == SG_NOTICE_MODULE_LOADED || n->kind == SG_NOTICE_MODULE_UNLOAD)
         data.resourceDescriptor = &module;
     else if (n->kind == SG_NOTICE_STREAM_ATTRIBUTE)

@@ -181,7 +181,8 @@ CUresult sg_capture_forbids_ctx(struct CUctx_st *ctx)
 
 /* ---- what is captured -------------------------------------------- */
 
-CUresult sg_capture_add(struct CUstream_st *s, struct sg_wref *work, CUgraphNode *out)
+static CUresult add(struct CUstream_st *s, CUgraphNodeType type, struct sg_wref *work,
+                    CUgraphNode *out)
 {
     struct sg_capture *c = s->capture;
     CUgraphNode node;
@@ -191,8 +192,7 @@ CUresult sg_capture_add(struct CUstream_st *s, struct sg_wref *work, CUgraphNode
         sg_wref_put(work);
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
-    r = sg_node_new(c->graph, work ? sg_node_type_of(&work->w) : CU_GRAPH_NODE_TYPE_EMPTY, work,
-                    s->tail.nodes, s->tail.edges, s->tail.n, &node);
+    r = sg_node_new(c->graph, type, work, s->tail.nodes, s->tail.edges, s->tail.n, &node);
     if (r == CUDA_SUCCESS) {
         s->tail.n = 0;
         r = sg_node_set_add(&s->tail, node, NULL);
@@ -202,6 +202,16 @@ CUresult sg_capture_add(struct CUstream_st *s, struct sg_wref *work, CUgraphNode
     else if (out)
         *out = node;
     return r;
+}
+
+CUresult sg_capture_add(struct CUstream_st *s, struct sg_wref *work, CUgraphNode *out)
+{
+    return add(s, work ? sg_node_type_of(&work->w) : CU_GRAPH_NODE_TYPE_EMPTY, work, out);
+}
+
+CUresult sg_capture_add_child(struct CUstream_st *s, CUgraphNode *out)
+{
+    return add(s, CU_GRAPH_NODE_TYPE_GRAPH, NULL, out);
 }
 
 static CUresult add_event_node(struct CUstream_st *s, struct CUevent_st *ev, enum sg_work_kind kind)

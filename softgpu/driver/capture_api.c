@@ -1,6 +1,8 @@
 /* The calls that begin, end and inspect a capture sequence. */
 #include "softgpu/driver/graph.h"
 
+#include "softgpu/driver/hooks.h"
+
 #include "softgpu/driver/api_gen.h"
 
 #include <stdlib.h>
@@ -58,6 +60,8 @@ static CUresult begin_locked(struct CUstream_st *s, CUstreamCaptureMode mode,
     e->captures = c;
     atomic_fetch_add(&e->ncaptures, 1);
     sg_capture_join(c, s);
+    if (!at)
+        SG_TELL_LATER(.kind = SG_NOTICE_GRAPH_CREATED, .graph = c->graph);
     return CUDA_SUCCESS;
 }
 
@@ -152,10 +156,10 @@ static CUresult check_joined(const struct sg_capture *c)
     return CUDA_SUCCESS;
 }
 
-static CUresult end_locked(struct CUstream_st *s, CUgraph *out)
+/* May this call end the sequence? */
+static CUresult check_end(const struct CUstream_st *s)
 {
     struct sg_capture *c = s->capture;
-    CUresult r;
 
     if (!c)
         return CUDA_ERROR_ILLEGAL_STATE;
@@ -165,7 +169,38 @@ static CUresult end_locked(struct CUstream_st *s, CUgraph *out)
         sg_capture_invalidate(c);
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
-    r = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : check_joined(c);
+    return CUDA_SUCCESS;
+}
+
+/* What was captured. */
+static CUresult check_captured(const struct sg_capture *c)
+{
+    return c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : check_joined(c);
+}
+
+/* With the lock, which is released while a tool is told that the graph will go. */
+static void tell_spoilt(const struct CUstream_st *s)
+{
+    const struct sg_capture *c = s->capture;
+    CUgraph g;
+
+    if (!SG_HOOKED || check_end(s) != CUDA_SUCCESS || !c->owns_graph ||
+        check_captured(c) == CUDA_SUCCESS)
+        return;
+    g = c->graph;
+    sg_engine_unlock();
+    SG_TELL(.kind = SG_NOTICE_GRAPH_DESTROY, .graph = g);
+    sg_engine_lock();
+}
+
+static CUresult end_locked(struct CUstream_st *s, CUgraph *out)
+{
+    struct sg_capture *c = s->capture;
+    CUresult r = check_end(s);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = check_captured(c);
     if (r == CUDA_SUCCESS) {
         *out = c->graph;
         c->owns_graph = false;
@@ -185,6 +220,7 @@ CUresult sg_cuStreamEndCapture(CUstream given, CUgraph *out)
         return CUDA_ERROR_INVALID_VALUE;
     *out = NULL;
     sg_engine_lock();
+    tell_spoilt(s);
     r = end_locked(s, out);
     sg_engine_unlock();
     return r;

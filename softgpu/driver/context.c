@@ -1,7 +1,9 @@
 /* Contexts: their life, the stack of each thread, limits and other settings. Primary contexts:
  * primary.c; green ones: green.c. */
 #include "softgpu/driver/core.h"
+#include "softgpu/driver/hooks.h"
 #include "softgpu/driver/memory.h"
+#include "softgpu/driver/module.h"
 #include "softgpu/driver/stream.h"
 
 #include <stdlib.h>
@@ -55,9 +57,32 @@ CUresult sg_context_start(struct CUctx_st *ctx)
     ctx->peers = 0;
     atomic_store(&ctx->uid, atomic_fetch_add(&sg_driver.next_uid, 1) + 1);
     r = sg_streams_init_ctx(ctx);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         ctx->active = true;
+        SG_TELL_LATER(.kind = SG_NOTICE_CONTEXT_CREATED, .ctx = ctx);
+        SG_TELL_LATER(.kind = SG_NOTICE_STREAM_CREATED, .ctx = ctx, .stream = ctx->legacy);
+    }
     return r;
+}
+
+void sg_context_tell_end(struct CUctx_st *ctx)
+{
+    if (!SG_HOOKED || !ctx->active)
+        return;
+    SG_TELL(.kind = SG_NOTICE_CONTEXT_DESTROY, .ctx = ctx);
+    sg_engine_lock();
+    for (struct CUstream_st *s = ctx->streams; s; s = s->next_in_ctx)
+        if (!s->dead)
+            SG_TELL_LATER(.kind = SG_NOTICE_STREAM_DESTROY, .ctx = ctx, .stream = s);
+    SG_TELL_LATER(.kind = SG_NOTICE_STREAM_DESTROY, .ctx = ctx, .stream = ctx->legacy);
+    sg_engine_unlock();
+    if (!ctx->green) {
+        pthread_mutex_lock(&sg_driver.lock);
+        for (struct CUmod_st *m = ctx->modules; m; m = m->next_in_ctx)
+            sg_module_tell(SG_NOTICE_MODULE_UNLOAD, m);
+        pthread_mutex_unlock(&sg_driver.lock);
+    }
+    sg_notice_flush();
 }
 
 /* Contexts that ended, under sg_driver.lock: never freed, because other threads may have one on
@@ -254,6 +279,7 @@ CUresult sg_cuCtxDestroy_v2(CUcontext ctx)
         return r;
     if (ctx->is_primary || ctx->green)
         return CUDA_ERROR_INVALID_CONTEXT;
+    sg_context_tell_end(ctx);
     sg_context_stop(ctx);
     if (tls->depth && tls->stack[tls->depth - 1] == ctx)
         tls->depth--;
@@ -466,6 +492,8 @@ static CUresult synchronize(struct CUctx_st *ctx)
         return r;
     r = sg_engine_drain_ctx(ctx);
     sg_memory_synced(ctx, NULL);
+    if (r == CUDA_SUCCESS)
+        SG_TELL(.kind = SG_NOTICE_CONTEXT_SYNCHRONIZED, .ctx = ctx);
     return r;
 }
 

@@ -48,6 +48,9 @@ CUresult sg_context_check(CUcontext ctx);
 /** sg_context_new - a context that is not active yet, in the list of all */
 CUresult sg_context_new(struct sg_device *dev, unsigned flags, struct CUctx_st **out);
 CUresult sg_context_start(struct CUctx_st *ctx);
+/** sg_context_tell_end - tell a tool that @ctx and what is in it will end; before
+ * sg_context_stop(), without locks */
+void sg_context_tell_end(struct CUctx_st *ctx);
 /** sg_context_stop - drain, free everything it holds; the struct stays, marked dead unless it is a
  * primary context, so that a stale handle is refused */
 void sg_context_stop(struct CUctx_st *ctx);

@@ -294,6 +294,7 @@ struct sg_driver {
     struct sg_engine *engine;
     struct sg_memory *memory;
     atomic_uint next_id, next_uid;
+    uint32_t modules; /* loaded so far */
 };
 extern struct sg_driver sg_driver; /* init.c */
 

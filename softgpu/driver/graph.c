@@ -2,6 +2,8 @@
  * checks of handles at the top. */
 #include "softgpu/driver/graph.h"
 
+#include "softgpu/driver/hooks.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +118,12 @@ void sg_edge_remove(CUgraphNode from, CUgraphNode to)
     take_out(from->users, &from->nusers, to);
 }
 
+void sg_edge_tell(enum sg_notice_kind kind, CUgraphNode from, CUgraphNode to)
+{
+    SG_TELL_LATER(.kind = kind, .graph = from->graph, .node = from, .type = from->type,
+                  .dependency = to);
+}
+
 /* ---- nodes ------------------------------------------------------- */
 
 CUgraphNodeType sg_node_type_of(const struct sg_work *w)
@@ -200,6 +208,15 @@ static void remove_node(CUgraphNode node)
     free_node(node);
 }
 
+static void tell_new(CUgraphNode node)
+{
+    SG_TELL_LATER(.kind = SG_NOTICE_NODE_CREATE, .graph = node->graph, .type = node->type);
+    SG_TELL_LATER(.kind = SG_NOTICE_NODE_CREATED, .graph = node->graph, .node = node,
+                  .type = node->type);
+    for (size_t i = 0; i < node->ndeps; i++)
+        sg_edge_tell(SG_NOTICE_EDGE_CREATED, node->deps[i].node, node);
+}
+
 CUresult sg_node_new(CUgraph g, CUgraphNodeType type, struct sg_wref *work, const CUgraphNode *deps,
                      const CUgraphEdgeData *edges, size_t n, CUgraphNode *out)
 {
@@ -218,10 +235,12 @@ CUresult sg_node_new(CUgraph g, CUgraphNodeType type, struct sg_wref *work, cons
     if (r == CUDA_SUCCESS &&
         (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE))
         r = sg_memnode_attach(node);
-    if (r != CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS) {
         remove_node(node);
-    else
-        *out = node;
+        return r;
+    }
+    tell_new(node);
+    *out = node;
     return r;
 }
 
@@ -346,9 +365,24 @@ static CUresult clone_edges(CUgraph to, const struct CUgraph_st *from)
     return r;
 }
 
+/* Of a clone every node is both new and a clone. */
+static void tell_clone(CUgraph to, CUgraph from)
+{
+    for (size_t i = 0; i < from->n && SG_HOOKED; i++) {
+        CUgraphNode node = to->nodes[i];
+
+        SG_TELL_LATER(.kind = SG_NOTICE_NODE_CREATED, .graph = to, .node = node,
+                      .type = node->type);
+        SG_TELL_LATER(.kind = SG_NOTICE_NODE_CLONED, .graph = to, .node = node, .type = node->type,
+                      .original_graph = from, .original_node = from->nodes[i]);
+    }
+    SG_TELL_LATER(.kind = SG_NOTICE_GRAPH_CLONED, .graph = to, .original_graph = from);
+}
+
 CUresult sg_graph_clone(CUgraph g, CUgraph *out)
 {
     CUgraph c = sg_graph_new();
+    unsigned told = sg_notice_mark();
     CUresult r = c ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
     for (size_t i = 0; i < g->n && r == CUDA_SUCCESS; i++)
@@ -358,9 +392,11 @@ CUresult sg_graph_clone(CUgraph g, CUgraph *out)
     if (r == CUDA_SUCCESS)
         r = sg_user_refs_copy(g, c);
     if (r != CUDA_SUCCESS) {
+        sg_notice_forget(told); /* of child graphs */
         sg_graph_free(c);
         return r;
     }
+    tell_clone(c, g);
     c->origin = g->id;
     c->has_mem = g->has_mem;
     *out = c;

@@ -108,6 +108,8 @@ CUresult sg_node_new(CUgraph g, CUgraphNodeType type, struct sg_wref *work, cons
                      const CUgraphEdgeData *edges, size_t n, CUgraphNode *out);
 CUresult sg_edge_add(CUgraphNode from, CUgraphNode to, const CUgraphEdgeData *data);
 void sg_edge_remove(CUgraphNode from, CUgraphNode to);
+/** sg_edge_tell - sg_notice_later() of an edge */
+void sg_edge_tell(enum sg_notice_kind kind, CUgraphNode from, CUgraphNode to);
 bool sg_edge_is_plain(const CUgraphEdgeData *data);
 bool sg_edge_ok(CUgraphNode from, CUgraphNodeType to, const CUgraphEdgeData *data);
 CUgraphNodeType sg_node_type_of(const struct sg_work *w);
@@ -133,8 +135,8 @@ CUresult sg_node_params_get(CUgraphNode node, CUgraphNodeParams *p);
 /** sg_work_may_become - what an executable graph lets a node's work change into */
 CUgraphExecUpdateResult sg_work_may_become(const struct sg_work *old, const struct sg_work *to,
                                            uint64_t exec_flags);
-/** sg_graph_update - give the nodes of @mine the work of @theirs; all or nothing */
-CUgraphExecUpdateResult sg_graph_update(CUgraph mine, CUgraph theirs, uint64_t exec_flags,
+/** sg_graph_update - give the nodes of @mine, of @x, the work of @theirs; all or nothing */
+CUgraphExecUpdateResult sg_graph_update(CUgraphExec x, CUgraph mine, CUgraph theirs,
                                         CUgraphExecUpdateResultInfo *info);
 
 /* ---- graph_mem.c: with the lock ---------------------------------- */

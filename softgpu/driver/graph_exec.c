@@ -2,6 +2,8 @@
 #include "softgpu/driver/graph.h"
 #include "softgpu/driver/trace_item.h"
 
+#include "softgpu/driver/hooks.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,6 +29,7 @@ static CUresult check_flags(uint64_t flags)
 static CUresult make_exec(CUgraph g, uint64_t flags, CUgraphExec *out, CUgraphNode *bad)
 {
     struct CUgraphExec_st *x = NULL;
+    unsigned told = sg_notice_mark();
     CUresult r = CUDA_SUCCESS;
 
     if (g->captures || (sg_graph_has_mem(g) && g->execs))
@@ -40,6 +43,7 @@ static CUresult make_exec(CUgraph g, uint64_t flags, CUgraphExec *out, CUgraphNo
     if (r == CUDA_SUCCESS && !sg_handle_add(x, SG_MAGIC_GEXEC))
         r = CUDA_ERROR_OUT_OF_MEMORY;
     if (r != CUDA_SUCCESS) {
+        sg_notice_forget(told);
         if (x)
             sg_graph_free(x->graph);
         free(x);
@@ -67,8 +71,11 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g, uint64_t flags, CUgraph
         r = CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         return r;
+    SG_TELL(.kind = SG_NOTICE_EXEC_CREATE, .graph = g);
     sg_engine_lock();
     r = make_exec(g, flags, out, bad);
+    if (r == CUDA_SUCCESS)
+        SG_TELL_LATER(.kind = SG_NOTICE_EXEC_CREATED, .graph = g, .exec = *out);
     sg_engine_unlock();
     return r;
 }
@@ -162,6 +169,7 @@ CUresult sg_cuGraphExecDestroy(CUgraphExec x)
 
     if (r != CUDA_SUCCESS)
         return r;
+    SG_TELL(.kind = SG_NOTICE_EXEC_DESTROY, .exec = x);
     sg_engine_lock();
     sg_handle_remove(x);
     if (sg_handle_is(x->source, SG_MAGIC_GRAPH) && x->source->id == x->source_id)
@@ -352,6 +360,7 @@ static CUresult launch(struct CUgraphExec_st *x, struct CUstream_st *s)
 /* A launch that is captured is a child graph. */
 static CUresult capture_launch(struct CUgraphExec_st *x, struct CUstream_st *s)
 {
+    unsigned told = sg_notice_mark();
     CUgraph child;
     CUgraphNode node;
     CUresult r;
@@ -365,8 +374,9 @@ static CUresult capture_launch(struct CUgraphExec_st *x, struct CUstream_st *s)
     r = sg_graph_clone(x->graph, &child);
     if (r != CUDA_SUCCESS)
         return r;
-    r = sg_capture_add(s, NULL, &node);
+    r = sg_capture_add_child(s, &node);
     if (r != CUDA_SUCCESS) {
+        sg_notice_forget(told);
         sg_graph_free(child);
         return r;
     }

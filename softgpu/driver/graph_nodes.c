@@ -1,6 +1,7 @@
 /* Adding nodes of every kind, and reading and setting what they do: in graphs, in executable ones.
  * The typed calls of both ABI versions are thin forms of the calls with CUgraphNodeParams. */
 #include "softgpu/driver/graph.h"
+#include "softgpu/driver/hooks.h"
 #include "softgpu/driver/memory.h"
 
 #include <stdlib.h>
@@ -31,6 +32,7 @@ static CUresult add_child_locked(const struct place *at, const CUDA_CHILD_GRAPH_
 {
     CUgraph child = p->graph;
     bool move = moves(p);
+    unsigned told = sg_notice_mark();
     CUresult r = CUDA_SUCCESS;
 
     if (child == at->g || child->captures || (!move && sg_graph_has_mem(child)) ||
@@ -43,7 +45,9 @@ static CUresult add_child_locked(const struct place *at, const CUDA_CHILD_GRAPH_
     r = sg_node_new(at->g, CU_GRAPH_NODE_TYPE_GRAPH, NULL, at->deps, at->edges, at->n, at->out);
     if (r == CUDA_SUCCESS)
         sg_graph_own(*at->out, child);
-    else if (!move)
+    else
+        sg_notice_forget(told);
+    if (r != CUDA_SUCCESS && !move)
         sg_graph_free(child);
     return r;
 }
@@ -146,6 +150,7 @@ static bool exec_accepts(const struct sg_work *old, const struct sg_work *to)
 /* With the lock; @x NULL: the graph itself. Takes the work over. */
 static CUresult set_locked(CUgraphNode node, CUgraphExec x, struct sg_work *w)
 {
+    CUgraphNode given = node;
     struct sg_wref *ref;
     CUresult r;
 
@@ -164,6 +169,10 @@ static CUresult set_locked(CUgraphNode node, CUgraphExec x, struct sg_work *w)
     if (!ref)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sg_node_set_work(node, ref);
+    if (x)
+        SG_TELL_LATER(.kind = SG_NOTICE_NODE_SET_PARAMS, .graph = node->graph, .node = node,
+                      .type = node->type, .original_graph = given->graph, .original_node = given,
+                      .exec = x);
     return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,8 @@
 /* Graphs from outside: creating and cloning, lists of nodes and edges, changing edges. */
 #include "softgpu/driver/graph.h"
 
+#include "softgpu/driver/hooks.h"
+
 #include <string.h>
 
 CUresult sg_cuGraphCreate(CUgraph *out, unsigned flags)
@@ -14,7 +16,10 @@ CUresult sg_cuGraphCreate(CUgraph *out, unsigned flags)
     sg_engine_lock();
     *out = sg_graph_new();
     sg_engine_unlock();
-    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!*out)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    SG_TELL(.kind = SG_NOTICE_GRAPH_CREATED, .graph = *out);
+    return CUDA_SUCCESS;
 }
 
 CUresult sg_cuGraphDestroy(CUgraph g)
@@ -23,6 +28,8 @@ CUresult sg_cuGraphDestroy(CUgraph g)
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (!g->owned && !g->captures)
+        SG_TELL(.kind = SG_NOTICE_GRAPH_DESTROY, .graph = g);
     sg_engine_lock();
     if (g->owned || g->captures)
         r = CUDA_ERROR_INVALID_VALUE;
@@ -264,6 +271,18 @@ static CUresult drop(const struct change *c, size_t i)
     return CUDA_SUCCESS;
 }
 
+/* Edges that will go are told of before, without the lock; what is refused later is told in vain.
+ */
+static void tell_drop(const struct change *c)
+{
+    sg_engine_lock();
+    for (size_t i = 0; i < c->n; i++)
+        if (check_ends(c, i) == CUDA_SUCCESS && edge_between(c->from[i], c->to[i]))
+            sg_edge_tell(SG_NOTICE_EDGE_DESTROY, c->from[i], c->to[i]);
+    sg_engine_unlock();
+    sg_notice_flush();
+}
+
 /* All of them or none: what was done is undone by @undo, backwards, with the same edge data. */
 static CUresult change_edges(const struct change *c, CUresult (*act)(const struct change *, size_t),
                              CUresult (*undo)(const struct change *, size_t))
@@ -275,6 +294,8 @@ static CUresult change_edges(const struct change *c, CUresult (*act)(const struc
         return r;
     if (!c->from || !c->to)
         return CUDA_ERROR_INVALID_VALUE;
+    if (act == drop && SG_HOOKED)
+        tell_drop(c);
     sg_engine_lock();
     if (act == drop && (c->g->has_mem || c->g->captures))
         r = CUDA_ERROR_INVALID_VALUE;
@@ -287,6 +308,8 @@ static CUresult change_edges(const struct change *c, CUresult (*act)(const struc
     }
     while (r != CUDA_SUCCESS && i--)
         undo(c, i);
+    for (i = 0; i < c->n && r == CUDA_SUCCESS && act == add; i++)
+        sg_edge_tell(SG_NOTICE_EDGE_CREATED, c->from[i], c->to[i]);
     sg_engine_unlock();
     return r;
 }
@@ -321,6 +344,9 @@ CUresult sg_cuGraphDestroyNode(CUgraphNode node)
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (!node->graph->has_mem && !node->graph->captures)
+        SG_TELL(.kind = SG_NOTICE_NODE_DESTROY, .graph = node->graph, .node = node,
+                .type = node->type);
     sg_engine_lock();
     if (node->graph->has_mem || node->graph->captures)
         r = CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,8 @@
 /* What an executable graph may be changed into: cuGraphExecUpdate and its kin. With the lock. */
 #include "softgpu/driver/graph.h"
 
+#include "softgpu/driver/hooks.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,25 +194,28 @@ static CUgraphExecUpdateResult check_nodes(CUgraph mine, CUgraph theirs, uint64_
     return r;
 }
 
-static void take_work(CUgraph mine)
+static void take_work(CUgraph mine, CUgraphExec x)
 {
     for (size_t i = 0; i < mine->n; i++) {
         CUgraphNode node = mine->nodes[i];
 
         if (node->child)
-            take_work(node->child);
+            take_work(node->child, x);
         else
             sg_node_set_work(node, sg_wref_get(node->pair->work));
+        SG_TELL_LATER(.kind = SG_NOTICE_NODE_UPDATED, .graph = mine, .node = node,
+                      .type = node->type, .original_graph = node->pair->graph,
+                      .original_node = node->pair, .exec = x);
     }
 }
 
-CUgraphExecUpdateResult sg_graph_update(CUgraph mine, CUgraph theirs, uint64_t exec_flags,
+CUgraphExecUpdateResult sg_graph_update(CUgraphExec x, CUgraph mine, CUgraph theirs,
                                         CUgraphExecUpdateResultInfo *info)
 {
     memset(info, 0, sizeof(*info));
-    info->result = check_nodes(mine, theirs, exec_flags, info);
+    info->result = check_nodes(mine, theirs, x->flags, info);
     if (info->result == OK)
-        take_work(mine);
+        take_work(mine, x);
     return info->result;
 }
 
@@ -231,7 +236,7 @@ CUresult sg_cuGraphExecUpdate_v2(CUgraphExec x, CUgraph g, CUgraphExecUpdateResu
     if (g->owned)
         return CUDA_ERROR_INVALID_VALUE;
     sg_engine_lock();
-    if (sg_graph_update(x->graph, g, x->flags, info) != OK)
+    if (sg_graph_update(x, x->graph, g, info) != OK)
         r = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     sg_engine_unlock();
     return r;
@@ -266,7 +271,7 @@ CUresult sg_cuGraphExecChildGraphNodeSetParams(CUgraphExec x, CUgraphNode node, 
     mine = sg_graph_find(x->graph, node->uid);
     if (!mine)
         r = CUDA_ERROR_INVALID_VALUE;
-    else if (sg_graph_update(mine->child, child, x->flags, &info) != OK)
+    else if (sg_graph_update(x, mine->child, child, &info) != OK)
         r = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     sg_engine_unlock();
     return r;

@@ -255,6 +255,7 @@ CUresult sg_cuGreenCtxDestroy(CUgreenCtx g)
 
     if (r != CUDA_SUCCESS)
         return r;
+    sg_context_tell_end(ctx);
     sg_handle_remove(g);
     sg_context_stop(ctx);
     if (tls->depth && tls->stack[tls->depth - 1] == ctx)

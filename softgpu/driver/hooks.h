@@ -26,6 +26,15 @@ void sg_notice_send(const struct sg_notice *n);
  * long. */
 void sg_notice_later(const struct sg_notice *n);
 void sg_notice_flush(void); /* without locks */
+/** sg_notice_mark / sg_notice_forget - drop what was kept since, because it was undone */
+static inline unsigned sg_notice_mark(void)
+{
+    return sg_tls()->nnotices;
+}
+static inline void sg_notice_forget(unsigned mark)
+{
+    sg_tls()->nnotices = mark;
+}
 #define SG_TELL(...)                                                                               \
     do {                                                                                           \
         if (SG_HOOKED)                                                                             \

@@ -131,7 +131,9 @@ static void inject(void)
         void *symbol;
         int (*function)(void);
     } entry = {lib ? dlsym(lib, "InitializeInjection") : NULL};
+    struct softgpu_thread *tool = &sg_tls()->tool, before = *tool;
 
+    memset(tool, 0, sizeof(*tool)); /* calls it makes are no part of this one */
     if (path && *path && !entry.symbol) {
         const char *why = dlerror();
 
@@ -139,6 +141,7 @@ static void inject(void)
     } else if (entry.symbol && entry.function() != 1) {
         sg_log(2, "'%s': InitializeInjection reported a failure", path);
     }
+    *tool = before;
 }
 
 CUresult sg_cuInit(unsigned int flags)
@@ -162,8 +165,10 @@ CUresult sg_cuInit(unsigned int flags)
         }
     }
     pthread_mutex_unlock(&init_lock);
-    if (first)
+    if (first) {
         inject();
+        SG_TELL(.kind = SG_NOTICE_INIT);
+    }
     return r;
 }
 

@@ -1,6 +1,7 @@
 /* Libraries: code that belongs to no context. A module is made in a context when one of its kernels
  * or variables is first used there; code that is refused is refused when the library is loaded. */
 #include "softgpu/driver/core.h"
+#include "softgpu/driver/hooks.h"
 #include "softgpu/driver/module.h"
 #include "softgpu/driver/stream.h"
 
@@ -361,6 +362,8 @@ CUresult sg_cuLibraryUnload(CUlibrary lib)
     pthread_mutex_unlock(&library_lock);
     for (; m; m = next) {
         next = m->next_in_lib;
+        sg_module_tell(SG_NOTICE_MODULE_UNLOAD, m);
+        sg_notice_flush();
         sg_engine_drain_ctx(m->ctx);
         sg_module_free(m);
     }

@@ -2,6 +2,7 @@
 #include "softgpu/driver/module.h"
 
 #include "softgpu/driver/core.h"
+#include "softgpu/driver/hooks.h"
 #include "softgpu/driver/stream.h"
 
 #include <stdlib.h>
@@ -76,6 +77,24 @@ static CUresult make_image(struct CUmod_st *m, const struct sg_code *code, const
     return r;
 }
 
+/* Tools hash it and keep it by its kernels: the PTX, or several as one image. */
+static CUresult keep_text(struct CUmod_st *m, const struct sg_code *code)
+{
+    if (code->n != 1)
+        return sg_code_pack(code, &m->text, &m->text_size);
+    m->text_size = code->texts[0].len;
+    m->text = malloc(m->text_size + 1);
+    if (!m->text)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(m->text, code->texts[0].text, m->text_size + 1);
+    return CUDA_SUCCESS;
+}
+
+void sg_module_tell(enum sg_notice_kind kind, const struct CUmod_st *m)
+{
+    SG_TELL_LATER(.kind = kind, .ctx = m->ctx, .module = {m->tool_id, m->text, m->text_size});
+}
+
 CUresult sg_module_new(struct CUctx_st *ctx, const struct sg_code *code, const char *name,
                        struct CUlib_st *lib, struct CUmod_st **out, struct tb_error *err)
 {
@@ -90,6 +109,8 @@ CUresult sg_module_new(struct CUctx_st *ctx, const struct sg_code *code, const c
     r = make_image(m, code, name, err);
     if (r == CUDA_SUCCESS)
         r = make_functions(m);
+    if (r == CUDA_SUCCESS)
+        r = keep_text(m, code);
     if (r != CUDA_SUCCESS) {
         sg_module_free(m);
         return r;
@@ -97,7 +118,9 @@ CUresult sg_module_new(struct CUctx_st *ctx, const struct sg_code *code, const c
     pthread_mutex_lock(&sg_driver.lock);
     m->next_in_ctx = m->ctx->modules;
     m->ctx->modules = m;
+    m->tool_id = ++sg_driver.modules;
     pthread_mutex_unlock(&sg_driver.lock);
+    sg_module_tell(SG_NOTICE_MODULE_LOADED, m);
     *out = m;
     return CUDA_SUCCESS;
 }
@@ -118,6 +141,7 @@ void sg_module_free(struct CUmod_st *m)
         free(m->funcs[i].legacy);
     }
     sg_image_free(m->image);
+    free(m->text);
     free(m->funcs);
     free(m);
 }
@@ -220,6 +244,8 @@ CUresult sg_cuModuleUnload(CUmodule m)
     r = sg_capture_forbids();
     if (r != CUDA_SUCCESS)
         return r;
+    sg_module_tell(SG_NOTICE_MODULE_UNLOAD, m);
+    sg_notice_flush();
     r = sg_engine_drain_ctx(m->ctx);
     sg_module_free(m);
     return r;

@@ -18,6 +18,9 @@ struct CUmod_st {
     struct CUmod_st *next_in_ctx; /* under sg_driver.lock */
     struct CUmod_st *next_in_lib; /* under the library lock */
     size_t nmanaged;              /* variables seen so far, while the image is made */
+    uint32_t tool_id;             /* as tools know it; unique in the process */
+    void *text;                   /* what it was made from, for tools; owned */
+    size_t text_size;
 };
 
 /**
@@ -28,6 +31,8 @@ struct CUmod_st {
 CUresult sg_module_new(struct CUctx_st *ctx, const struct sg_code *code, const char *name,
                        struct CUlib_st *lib, struct CUmod_st **out, struct tb_error *err);
 void sg_module_free(struct CUmod_st *m); /* nothing of it is queued any more */
+/** sg_module_tell - sg_notice_later() of a module */
+void sg_module_tell(enum sg_notice_kind kind, const struct CUmod_st *m);
 
 /** sg_module_refused - one log line and the program's log buffers; returns @r */
 CUresult sg_module_refused(CUresult r, const char *name, const struct sg_jit *jit,

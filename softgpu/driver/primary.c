@@ -32,6 +32,8 @@ CUresult sg_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (dev->primary_refs == 1) /* a tool is told without the lock */
+        sg_context_tell_end(dev->primary);
     pthread_mutex_lock(&primary_lock);
     if (dev->primary_refs == 0)
         r = CUDA_ERROR_INVALID_CONTEXT;
@@ -54,6 +56,7 @@ CUresult sg_cuDevicePrimaryCtxReset_v2(CUdevice device)
 
     if (r != CUDA_SUCCESS)
         return r;
+    sg_context_tell_end(dev->primary);
     pthread_mutex_lock(&primary_lock);
     sg_context_stop(dev->primary);
     dev->primary_flags = 0;

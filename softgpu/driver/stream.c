@@ -1,4 +1,5 @@
 /* Streams: handles, their life, waiting for them. */
+#include "softgpu/driver/hooks.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream.h"
 
@@ -51,6 +52,7 @@ CUresult sg_stream_new(struct CUctx_st *ctx, unsigned flags, int priority, struc
     s->next_in_ctx = ctx->streams;
     ctx->streams = s;
     sg_engine_unlock();
+    SG_TELL(.kind = SG_NOTICE_STREAM_CREATED, .ctx = ctx, .stream = s);
     *out = s;
     return CUDA_SUCCESS;
 }
@@ -121,10 +123,18 @@ void sg_streams_destroy_ctx(struct CUctx_st *ctx)
 
 /* ---- what a handle means ----------------------------------------- */
 
+static void tell_end(struct CUstream_st *s)
+{
+    SG_TELL(.kind = SG_NOTICE_STREAM_DESTROY, .ctx = s->ctx, .stream = s);
+}
+
 static void end_thread(void *arg)
 {
     struct sg_tls *tls = arg;
 
+    for (size_t i = 0; i < TB_ARRAY_LEN(tls->per_thread) && SG_HOOKED; i++)
+        if (tls->per_thread[i] && sg_handle_is(tls->per_thread[i], SG_MAGIC_STREAM))
+            tell_end(tls->per_thread[i]);
     sg_engine_lock();
     for (size_t i = 0; i < TB_ARRAY_LEN(tls->per_thread); i++) {
         struct CUstream_st *s = tls->per_thread[i];
@@ -230,6 +240,12 @@ CUresult sg_cuStreamCreate(CUstream *out, unsigned flags)
     return sg_cuStreamCreateWithPriority(out, flags, 0);
 }
 
+/* A stream that joined a sequence may go, its nodes stay; its origin may not. */
+static CUresult may_destroy(struct CUstream_st *s)
+{
+    return !s->capture || s->capture->origin == s ? sg_capture_refuse(s) : CUDA_SUCCESS;
+}
+
 CUresult sg_cuStreamDestroy_v2(CUstream given)
 {
     CUresult r = sg_enter();
@@ -239,9 +255,13 @@ CUresult sg_cuStreamDestroy_v2(CUstream given)
     if (!sg_handle_is(given, SG_MAGIC_STREAM) || given->legacy || given->per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
     sg_engine_lock();
-    /* A stream that joined a sequence may go, its nodes stay; its origin may not. */
-    if (!given->capture || given->capture->origin == given)
-        r = sg_capture_refuse(given);
+    r = may_destroy(given);
+    if (r == CUDA_SUCCESS && SG_HOOKED) { /* a tool is told without the lock */
+        sg_engine_unlock();
+        tell_end(given);
+        sg_engine_lock();
+        r = may_destroy(given);
+    }
     if (r == CUDA_SUCCESS)
         destroy(given);
     sg_engine_unlock();
@@ -331,6 +351,8 @@ CUresult sg_cuStreamSynchronize(CUstream given)
         r = sg_stream_result(s);
     if (r == CUDA_SUCCESS)
         tell_pools(s);
+    if (r == CUDA_SUCCESS)
+        SG_TELL_LATER(.kind = SG_NOTICE_STREAM_SYNCHRONIZED, .ctx = s->ctx, .stream = given);
     sg_stream_unref(s);
     sg_engine_unlock();
     return r;

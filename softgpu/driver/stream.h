@@ -297,6 +297,8 @@ void sg_capture_join(struct sg_capture *c, struct CUstream_st *s);
 /** sg_capture_add - what submitting to a capturing stream does: a node. Takes over the reference.
  * @out: the node, may be NULL */
 CUresult sg_capture_add(struct CUstream_st *s, struct sg_wref *work, CUgraphNode *out);
+/** sg_capture_add_child - a node that the caller gives a child graph at once */
+CUresult sg_capture_add_child(struct CUstream_st *s, CUgraphNode *out);
 /** sg_capture_refuse - the error for what a stream must not do while it, or for the legacy stream
  * a blocking stream, is being captured; invalidates the captures. CUDA_SUCCESS if none is. */
 CUresult sg_capture_refuse(struct CUstream_st *s);

@@ -1,4 +1,5 @@
 /* What can be asked of a stream, and its attributes. */
+#include "softgpu/driver/hooks.h"
 #include "softgpu/driver/stream.h"
 
 #include "softgpu/driver/api_gen.h"
@@ -147,6 +148,9 @@ static CUresult attribute(CUstream given, CUstreamAttrID id, CUstreamAttrValue *
         memcpy(field, set, size);
     }
     sg_engine_unlock();
+    if (set)
+        SG_TELL(.kind = SG_NOTICE_STREAM_ATTRIBUTE, .ctx = s->ctx, .stream = given, .attribute = id,
+                .value = set);
     return CUDA_SUCCESS;
 }
 
