@@ -260,19 +260,25 @@ CUptiResult sg_cuptiActivityEnableRuntimeApi(CUpti_CallbackId id, uint8_t enable
 /* ---- the end ------------------------------------------------------------------------------------
  */
 
-void sg_act_kinds_clear(void)
+static void clear(void)
 {
-    pthread_mutex_lock(&state.lock);
     atomic_store(&state.all, 0);
     atomic_store(&state.ncontexts, 0);
     forget_functions(CUPTI_ACTIVITY_KIND_DRIVER);
     forget_functions(CUPTI_ACTIVITY_KIND_RUNTIME);
+}
+
+void sg_act_kinds_clear(void)
+{
+    pthread_mutex_lock(&state.lock);
+    clear();
     update();
     pthread_mutex_unlock(&state.lock);
 }
 
+/* Others' locks may still be held: the hooks stay, and find nothing enabled. */
 void sg_act_kinds_forked(void)
 {
     pthread_mutex_init(&state.lock, NULL);
-    sg_act_kinds_clear();
+    clear();
 }
