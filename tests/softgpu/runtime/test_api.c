@@ -456,7 +456,7 @@ struct seen {
     cudaError_t result;
 };
 
-static void on_enter(void *arg, struct sg_rt_call *call)
+static void on_enter(void *arg, struct sg_call *call)
 {
     struct seen *s = arg;
 
@@ -464,7 +464,7 @@ static void on_enter(void *arg, struct sg_rt_call *call)
     call->user = 77;
 }
 
-static void on_exit_(void *arg, struct sg_rt_call *call)
+static void on_exit_(void *arg, struct sg_call *call)
 {
     struct seen *s = arg;
     const struct {
@@ -476,13 +476,13 @@ static void on_exit_(void *arg, struct sg_rt_call *call)
     assert_int_equal(call->user, 77);
     strncpy(s->name, call->name, sizeof(s->name) - 1);
     s->size = params->size;
-    s->result = call->result;
+    s->result = (cudaError_t)call->result;
 }
 
 static void test_hooks__see_name_parameters_and_result(void **state)
 {
     struct seen seen = {0};
-    struct softgpu_rt_hooks hooks = {.enter = on_enter, .exit = on_exit_, .arg = &seen};
+    struct softgpu_call_hooks hooks = {.enter = on_enter, .exit = on_exit_, .arg = &seen};
     void *p = NULL;
 
     (void)state;
