@@ -14,6 +14,8 @@
 #   TB_CUDA_VERSION   CUDA_VERSION of cuda.h: 13000
 #   TB_CUDA_MAJOR     13, as in libcudart.so.13
 #   tb_cuda_headers   INTERFACE target with the folders as SYSTEM includes
+#   TB_NVML_INCLUDE   the folder of nvml.h: one of those, $CUDA_HOME's, or build/nvml-headers/include, made by
+#                     scripts/cuda_headers.sh where a toolkit is without it; empty: no libnvidia-ml.so.1
 #   TB_NVCC           nvcc or empty; /usr/local/cuda/bin, PATH, or `scripts/cuda_headers.sh --nvcc`
 #   TB_NVCC_ARGS      what that nvcc needs to be told about its own folders, a list
 #
@@ -79,6 +81,15 @@ if(TB_CUDA_INCLUDE)
 else()
     message(STATUS "softgpu is left out: no CUDA headers found; scripts/cuda_headers.sh fetches them (no "
         "toolkit needed), or say -DTB_CUDA_INCLUDE=FOLDER")
+endif()
+
+unset(TB_NVML_INCLUDE CACHE)
+find_path(TB_NVML_INCLUDE nvml.h PATHS ${TB_CUDA_INCLUDE} ${candidates}
+    ${CMAKE_SOURCE_DIR}/build/cuda-headers/include ${CMAKE_SOURCE_DIR}/build/nvml-headers/include
+    NO_DEFAULT_PATH NO_CACHE)
+if(NOT TB_NVML_INCLUDE)
+    set(TB_NVML_INCLUDE "")
+    message(STATUS "softgpu has no libnvidia-ml.so.1: no nvml.h found; scripts/cuda_headers.sh fetches it")
 endif()
 
 set(tb_nvcc_hints /usr/local/cuda/bin)

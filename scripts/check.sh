@@ -70,7 +70,7 @@ check_headers() {
     cuda=$(scripts/cuda_headers.sh --print) || fail "no CUDA headers: scripts/cuda_headers.sh --fetch"
     tracked '*.h' | grep -v '^recorder/torch/' | while read -r h; do
         echo "#include \"$h\"" | gcc -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -Ibuild/dev/gen -isystem "$cuda" \
-            -fsyntax-only -x c - || fail "'$h' does not compile alone"
+            -isystem build/nvml-headers/include -fsyntax-only -x c - || fail "'$h' does not compile alone"
     done
     for h in fingerprint/fingerprint.h recorder/wire.h recorder/recorder.h; do
         echo "#include \"$h\"" | g++ -std=c++17 -D_GNU_SOURCE -Wall -Wextra -Werror -I. \

@@ -18,7 +18,7 @@ static const int fixed[ATTRIBUTES] = {
     SET(WARP_SIZE, 32),
     SET(MAX_PITCH, 0x7fffffff),
     SET(MAX_REGISTERS_PER_BLOCK, SG_REGISTERS),
-    SET(CLOCK_RATE, 1410000),
+    SET(CLOCK_RATE, SG_CLOCK_KHZ),
     SET(TEXTURE_ALIGNMENT, 512),
     SET(GPU_OVERLAP, 1),
     SET(CAN_MAP_HOST_MEMORY, 1),
@@ -33,8 +33,9 @@ static const int fixed[ATTRIBUTES] = {
     SET(MAXIMUM_TEXTURE2D_LAYERED_LAYERS, 2048),
     SET(SURFACE_ALIGNMENT, 512),
     SET(CONCURRENT_KERNELS, 1),
-    SET(MEMORY_CLOCK_RATE, 1215000),
-    SET(GLOBAL_MEMORY_BUS_WIDTH, 5120),
+    SET(ECC_ENABLED, 1),
+    SET(MEMORY_CLOCK_RATE, SG_MEMORY_CLOCK_KHZ),
+    SET(GLOBAL_MEMORY_BUS_WIDTH, SG_BUS_WIDTH),
     SET(L2_CACHE_SIZE, SG_L2_BYTES),
     SET(ASYNC_ENGINE_COUNT, 3),
     SET(UNIFIED_ADDRESSING, 1),
@@ -120,7 +121,7 @@ static int of_arch(const struct sg_device *dev, CUdevice_attribute attribute)
     case 120: /* CLUSTER_LAUNCH */
         return arch->max_cluster > 1;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-        return dev->physical + 1;
+        return (int)sg_pci_bus(dev->physical);
     case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
         return dev->physical;
     default:

@@ -5,6 +5,7 @@
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/module.h"
 #include "softgpu/driver/stream.h"
+#include "softgpu/driver/usage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,7 @@ CUresult sg_context_start(struct CUctx_st *ctx)
         ctx->active = true;
         SG_TELL_LATER(.kind = SG_NOTICE_CONTEXT_CREATED, .ctx = ctx);
         SG_TELL_LATER(.kind = SG_NOTICE_STREAM_CREATED, .ctx = ctx, .stream = ctx->legacy);
+        sg_usage_context(ctx->dev->physical, 1);
     }
     return r;
 }
@@ -101,6 +103,7 @@ void sg_context_stop(struct CUctx_st *ctx)
         sg_memory_destroy_ctx(ctx);
     }
     ctx->active = false;
+    sg_usage_context(ctx->dev->physical, -1);
     if (ctx->is_primary)
         return;
     pthread_mutex_lock(&sg_driver.lock);
@@ -228,6 +231,7 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device)
     r = sg_context_start(ctx);
     if (r != CUDA_SUCCESS) {
         ctx->active = true;
+        sg_usage_context(ctx->dev->physical, 1);
         sg_context_stop(ctx);
         return r;
     }

@@ -29,7 +29,6 @@ const struct sg_arch *sg_arch_of(const struct sg_device *dev);
 /** sg_visible_devices - CUDA_VISIBLE_DEVICES: fill @physical with indices below @n, in the order
  * asked for; returns how many */
 int sg_visible_devices(int n, int physical[SG_MAX_DEVICES]);
-void sg_device_uuid(int physical, CUuuid *uuid);
 
 /** sg_needs - @r, or CUDA_ERROR_INVALID_VALUE if it is success and there is no place for the result
  */

@@ -169,24 +169,21 @@ CUresult sg_cuDeviceGetPCIBusId(char *id, int len, CUdevice device)
         return r;
     if (!id || len < 13)
         return CUDA_ERROR_INVALID_VALUE;
-    snprintf(id, (size_t)len, "0000:%02x:00.0", (unsigned)dev->physical + 1);
+    snprintf(id, (size_t)len, "0000:%02x:00.0", sg_pci_bus(dev->physical));
     return CUDA_SUCCESS;
 }
 
 CUresult sg_cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 {
-    unsigned domain = 0, bus, slot, function = 0;
     CUresult r = sg_ready();
+    int physical = id ? sg_pci_parse(id) : -2;
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!device || !id ||
-        (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3 &&
-         (domain = 0, sscanf(id, "%x:%x.%x", &bus, &slot, &function) < 2)))
+    if (!device || physical == -2)
         return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < sg_driver.ndevices; i++) {
-        if (domain == 0 && slot == 0 && function == 0 &&
-            bus == (unsigned)sg_driver.devices[i].physical + 1) {
+        if (sg_driver.devices[i].physical == physical) {
             *device = i;
             return CUDA_SUCCESS;
         }

@@ -29,6 +29,7 @@
 #endif
 
 #include "common/common.h"
+#include "softgpu/driver/identity.h"
 #include "softgpu/driver/options.h"
 #include "softgpu/driver/seam.h"
 #include "softgpu/exec/exec.h"
@@ -64,7 +65,7 @@ struct sg_engine;
 struct sg_device {
     int ordinal; /* among the visible ones; position in sg_driver.devices */
     int physical;
-    char name[128];
+    char name[SG_DEVICE_NAME];
     CUuuid uuid;
     uint32_t arch;              /* 80 */
     uint32_t sms_reported, sms; /* what attributes say; what is simulated */
@@ -320,9 +321,5 @@ CUresult sg_current(struct CUctx_st **out);
 void sg_log(int level, const char *fmt, ...) TB_PRINTF(2, 3);
 /** sg_fault_set - remember the text of a context's fatal fault, log it, set sticky */
 CUresult sg_fault_set(struct CUctx_st *ctx, const struct sg_fault *fault);
-
-/** sg_rand - the next number of a stream of its own for (@seed, @a, @b): orders are drawn from it
- */
-uint64_t sg_hash64(uint64_t seed, uint64_t a, uint64_t b);
 
 #endif

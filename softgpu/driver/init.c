@@ -1,9 +1,9 @@
 /* cuInit and the one global state. */
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/hooks.h"
+#include "softgpu/driver/usage.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,20 +22,6 @@ struct sg_tls *sg_tls(void)
     if (__builtin_expect(!tls, 0))
         tls = &tls_block;
     return tls;
-}
-
-uint64_t sg_hash64(uint64_t seed, uint64_t a, uint64_t b)
-{
-    const uint64_t in[3] = {seed, a, b};
-    uint64_t h = UINT64_C(0x9e3779b97f4a7c15);
-
-    for (unsigned i = 0; i < 3; i++) { /* splitmix64's finaliser over each word */
-        h += in[i] + UINT64_C(0x9e3779b97f4a7c15);
-        h = (h ^ (h >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-        h = (h ^ (h >> 27)) * UINT64_C(0x94d049bb133111eb);
-        h ^= h >> 31;
-    }
-    return h;
 }
 
 CUresult sg_ready(void)
@@ -63,10 +49,7 @@ static void init_device(struct sg_device *dev, int ordinal, int physical)
     dev->sms_reported = opt->sms_reported;
     dev->memory = opt->memory;
     dev->bit = (uint8_t)(1u << ordinal);
-    if (opt->name[0])
-        snprintf(dev->name, sizeof(dev->name), "%s", opt->name);
-    else
-        snprintf(dev->name, sizeof(dev->name), "softgpu sm_%u", (unsigned)opt->arch);
+    sg_device_name(opt, dev->name);
     sg_device_uuid(physical, &dev->uuid);
 }
 
@@ -116,6 +99,7 @@ static CUresult start(void)
     if ((r = make_machine()) != CUDA_SUCCESS || (r = make_primary_contexts()) != CUDA_SUCCESS ||
         (r = sg_memory_init()) != CUDA_SUCCESS || (r = sg_engine_init()) != CUDA_SUCCESS)
         return r;
+    sg_usage_init();
     sg_hooks_init();
     if (pthread_atfork(NULL, NULL, forked) != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;

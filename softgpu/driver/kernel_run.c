@@ -1,6 +1,7 @@
 /* Execution of one launch, called by the queue without locks. */
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/usage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,8 +49,11 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
     struct sg_run_stats stats = {0};
     struct sg_fault fault = {0};
     struct tb_error err = {0};
-    enum tb_status status = sg_exec_run(sg_driver.machine, &launch, &fault, &stats, &err);
+    enum tb_status status;
 
+    sg_usage_begin(dev->physical);
+    status = sg_exec_run(sg_driver.machine, &launch, &fault, &stats, &err);
+    sg_usage_end(dev->physical);
     k->func->launches++;
     if (printed)
         fflush(stdout);

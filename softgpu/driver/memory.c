@@ -1,4 +1,6 @@
 #include "softgpu/driver/memory_internal.h"
+#include "softgpu/driver/pool.h"
+#include "softgpu/driver/usage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +201,8 @@ static bool charge(struct sg_device *dev, uint64_t bytes)
 
     if (ok)
         *used += bytes;
+    if (ok && dev)
+        sg_usage_memory(dev->physical, dev->used);
     sg_memory_unlock();
     return ok;
 }
@@ -224,10 +228,7 @@ void sg_memory_uncharge(struct sg_device *dev, uint64_t bytes)
 {
     struct sg_memory *m = sg_memory_lock();
 
-    if (dev)
-        dev->used -= bytes;
-    else
-        m->host_used -= bytes;
+    sg_memory_uncharge_locked(m, dev, bytes);
     sg_memory_unlock();
 }
 

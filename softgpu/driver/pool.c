@@ -7,6 +7,7 @@
  * block holds what its last owner left, a new one zeros.
  */
 #include "softgpu/driver/pool.h"
+#include "softgpu/driver/usage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +33,12 @@ bool sg_block_enter(struct sg_memory *m, struct sg_block *b)
 
 void sg_memory_uncharge_locked(struct sg_memory *m, struct sg_device *dev, uint64_t bytes)
 {
-    if (dev)
-        dev->used -= bytes;
-    else
+    if (!dev) {
         m->host_used -= bytes;
+        return;
+    }
+    dev->used -= bytes;
+    sg_usage_memory(dev->physical, dev->used);
 }
 
 void sg_pool_count(CUmemoryPool p, int64_t reserved, int64_t used)

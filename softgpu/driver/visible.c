@@ -6,20 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sg_device_uuid(int physical, CUuuid *uuid)
-{
-    uint64_t hi = sg_hash64(UINT64_C(0x736f6674677075), (uint64_t)physical, 1);
-    uint64_t lo = sg_hash64(UINT64_C(0x736f6674677075), (uint64_t)physical, 2);
-    unsigned char *b = (unsigned char *)uuid->bytes;
-
-    for (unsigned i = 0; i < 8; i++) {
-        b[i] = (unsigned char)(hi >> (8 * i));
-        b[8 + i] = (unsigned char)(lo >> (8 * i));
-    }
-    b[6] = (unsigned char)((b[6] & 0x0f) | 0x80); /* RFC 9562, version 8: custom */
-    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-}
-
 /* The one device whose UUID begins with @text ("GPU-" included), or -1. */
 static int by_uuid(const char *text, size_t len, int n)
 {

@@ -6,6 +6,7 @@
  * stale one is refused.
  */
 #include "softgpu/driver/memory_internal.h"
+#include "softgpu/driver/pool.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -117,10 +118,7 @@ static void phys_put(struct sg_memory *m, struct sg_phys *p)
         return;
     sg_index_remove(m->handles, p->id, NULL);
     close(p->fd);
-    if (p->dev)
-        p->dev->used -= p->size;
-    else
-        m->host_used -= p->size;
+    sg_memory_uncharge_locked(m, p->dev, p->size);
     free(p);
 }
 

@@ -1,4 +1,5 @@
 #include "softgpu/driver/options.h"
+#include "softgpu/nvml/settings.h"
 #include "softgpu/run/run.h"
 
 #include <errno.h>
@@ -155,6 +156,7 @@ enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *arg
                               struct tb_error *err)
 {
     char libdir[SG_RUN_PATH], program[SG_RUN_PATH];
+    struct sg_nvml_settings settings;
     struct sg_options read;
     struct sg_program p;
     enum tb_status st = sg_run_libdir(opt->libdir, libdir, err);
@@ -163,6 +165,8 @@ enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *arg
         st = set_options(opt, err);
     if (st == TB_OK)
         st = sg_options_read(&read, err);
+    if (st == TB_OK)
+        st = sg_nvml_settings_read(0, read.devices, &settings, err);
     if (st != TB_OK)
         return st;
     find_command(argv[0], program);
