@@ -134,11 +134,13 @@ CUresult sg_code_read(const void *image, size_t size, uint32_t arch, struct sg_c
     if (magic == SG_FATBIN_WRAPPER || magic == SG_FATBIN_MAGIC) {
         r = sg_fatbin_read(image, size, arch, out, err);
     } else if (magic && memcmp(p, ELFMAG, SELFMAG) == 0) {
-        tb_fail(err, TB_ERR_UNSUPPORTED,
-                "machine code (a cubin), which cannot be executed: hand over PTX, or a fat binary "
-                "with PTX (nvcc -gencode arch=compute_%u,code=compute_%u); Triton: its ptxas must "
-                "be a pass-through",
-                arch, arch);
+        tb_fail(
+            err, TB_ERR_UNSUPPORTED,
+            "machine code (a cubin), which cannot be executed: hand over PTX, or a fat binary "
+            "with PTX (nvcc -gencode arch=compute_%u,code=compute_%u); if Triton or torch.compile "
+            "made it, TRITON_PTXAS_PATH does not name softgpu-ptxas (`softgpu run` sets it), or "
+            "the file was left in TRITON_CACHE_DIR by a run on a real GPU",
+            arch, arch);
         r = CUDA_ERROR_NO_BINARY_FOR_GPU;
     } else if (magic && size >= sizeof(packed_magic) && p[0] == packed_magic[0] &&
                memcmp(p, packed_magic, sizeof(packed_magic)) == 0) {

@@ -12,6 +12,7 @@
 /* No "libcudart.so" or "libcupti.so" in these: PyTorch looks for such names in its map. */
 #define RUNTIME "libsoftgpu_rt.so"
 #define CUPTI "libsoftgpu_cupti.so"
+#define PTXAS "softgpu-ptxas"
 
 /* ---- where things are ---- */
 
@@ -141,12 +142,62 @@ static enum tb_status preload(const char *libdir, const char *name, struct tb_er
     return access(path, R_OK) == 0 ? prepend("LD_PRELOAD", path, err) : TB_OK;
 }
 
+/* @value, unless the user has set the variable. */
+static enum tb_status set_default(const char *name, const char *value, struct tb_error *err)
+{
+    const char *before = getenv(name);
+
+    return before && *before ? TB_OK : set(name, value, err);
+}
+
+/* A folder of softgpu's own for what a compiler keeps: a kernel that was compiled for a real GPU
+ * must not be found here, nor the other way round. */
+static enum tb_status set_cache(const char *variable, const char *folder, struct tb_error *err)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    enum tb_status st;
+    int n;
+
+    if (cache && *cache)
+        n = asprintf(&path, "%s/softgpu/%s", cache, folder);
+    else if (home && *home)
+        n = asprintf(&path, "%s/.cache/softgpu/%s", home, folder);
+    else
+        n = asprintf(&path, "/tmp/softgpu-%u/%s", (unsigned)getuid(), folder);
+    if (n < 0)
+        return tb_fail(err, TB_ERR_NOMEM, "cannot set '%s'", variable);
+    st = set_default(variable, path, err);
+    free(path);
+    return st;
+}
+
+/* Triton compiles its kernels to PTX, which must reach us as such, and asks ldconfig for libcuda.
+ */
+static enum tb_status set_triton(const char *libdir, struct tb_error *err)
+{
+    char ptxas[SG_RUN_PATH + 32];
+    enum tb_status st = set("TRITON_LIBCUDA_PATH", libdir, err);
+
+    snprintf(ptxas, sizeof(ptxas), "%s/%s", libdir, PTXAS);
+    if (st == TB_OK && access(ptxas, X_OK) == 0) {
+        st = set_default("TRITON_PTXAS_PATH", ptxas, err);
+        if (st == TB_OK)
+            st = set_default("TRITON_PTXAS_BLACKWELL_PATH", ptxas, err);
+    }
+    if (st == TB_OK)
+        st = set_cache("TRITON_CACHE_DIR", "triton", err);
+    if (st == TB_OK)
+        st = set_cache("TORCHINDUCTOR_CACHE_DIR", "inductor", err);
+    return st;
+}
+
 static enum tb_status set_loading(const char *libdir, struct tb_error *err)
 {
     enum tb_status st = prepend("LD_LIBRARY_PATH", libdir, err);
 
     if (st == TB_OK)
-        st = set("TRITON_LIBCUDA_PATH", libdir, err);
+        st = set_triton(libdir, err);
     if (st == TB_OK)
         st = preload(libdir, CUPTI, err);
     return st == TB_OK ? preload(libdir, RUNTIME, err) : st;

@@ -72,6 +72,38 @@ grep -qE 'LD_PRELOAD=.*lib(cudart|cupti).so' "$work/out" &&
 check "environment stays" 0 env LD_LIBRARY_PATH=/before SOFTGPU_SEED=5 "$softgpu" run -- \
     "$programs/good"
 has ":/before" SOFTGPU_SEED=5
+
+# Triton and Inductor: the pass-through and caches of our own, unless the user has set them
+# shellcheck disable=SC2016 # the program's variables
+triton='echo "A=$TRITON_PTXAS_PATH B=$TRITON_PTXAS_BLACKWELL_PATH C=$TRITON_CACHE_DIR D=$TORCHINDUCTOR_CACHE_DIR"'
+check "triton" 0 env -u XDG_CACHE_HOME HOME=/h "$softgpu" run -- sh -c "$triton"
+has "/softgpu/lib/softgpu-ptxas B=/" " C=/h/.cache/softgpu/triton D=/h/.cache/softgpu/inductor"
+check "triton, another cache" 0 env XDG_CACHE_HOME=/c "$softgpu" run -- sh -c "$triton"
+has " C=/c/softgpu/triton "
+check "triton, no home" 0 env -u XDG_CACHE_HOME -u HOME "$softgpu" run -- sh -c "$triton"
+has " C=/tmp/softgpu-$(id -u)/triton "
+check "triton, the user's" 0 env TRITON_PTXAS_PATH=/a TRITON_PTXAS_BLACKWELL_PATH=/b TRITON_CACHE_DIR=/c \
+    TORCHINDUCTOR_CACHE_DIR=/d "$softgpu" run -- sh -c "$triton"
+has "A=/a B=/b C=/c D=/d"
+ptxas=$(dirname "$softgpu")/../softgpu/lib/softgpu-ptxas
+printf '.version 9.0 // a.ptx\n' >"$work/a.ptx"
+check "ptxas" 0 env -i "$ptxas" --version
+has "release 13.0"
+check "ptxas copies" 0 env -i "$ptxas" -lineinfo --fmad=false -v --opt-level 1 --regAllocOptLevel=2 --gpu-name=sm_80 \
+    "$work/a.ptx" -o "$work/a.ptx.o"
+cmp "$work/a.ptx" "$work/a.ptx.o" || failed=1
+check "ptxas without input" 1 "$ptxas" -v -o "$work/b"
+has "no input that ends in .ptx"
+check "ptxas without output" 1 "$ptxas" -v "$work/a.ptx"
+has "no -o with the file to write"
+check "ptxas, two inputs" 1 "$ptxas" "$work/a.ptx" "$work/b.ptx" -o "$work/b"
+has "two inputs"
+check "ptxas, no such input" 1 "$ptxas" "$work/b.ptx" -o "$work/b"
+has "cannot read '$work/b.ptx': No such file"
+check "ptxas, no such folder" 1 "$ptxas" "$work/a.ptx" -o "$work/none/b"
+has "cannot write '$work/none/b': No such file"
+check "ptxas, a full disk" 1 "$ptxas" "$work/a.ptx" -o /dev/full
+has "cannot write '/dev/full': No space"
 check "a script" 3 "$softgpu" run -- sh -c 'exit 3'
 check "a signal" 143 "$softgpu" run -- sh -c 'kill -TERM $$'
 check "not there" 127 "$softgpu" run -- "$work/nothing"

@@ -23,7 +23,7 @@ esac
 here=$TB_SOURCE_DIR/tests/softgpu/runtime
 on_softgpu() {
     env LD_PRELOAD="$lib/libsoftgpu_rt.so" LD_LIBRARY_PATH="$lib" TRITON_LIBCUDA_PATH="$lib" \
-        TRITON_PTXAS_PATH="$here/ptxas.sh" TRITON_CACHE_DIR="$folder/triton" \
+        TRITON_PTXAS_PATH="$lib/softgpu-ptxas" TRITON_CACHE_DIR="$folder/triton" \
         TORCHINDUCTOR_CACHE_DIR="$folder/inductor" SOFTGPU_DEVICES=2 "$PYTHON" "$@"
 }
 
