@@ -9,8 +9,8 @@
 
 #define NEWEST_PTX 94 /* .version that sg_ptx_parse() was written for, and some to come */
 
-/* What cuLinkComplete returns for several inputs: this, u64 number of texts, and each as u64
- * length, text, NUL; host byte order, for this process only. */
+/* What cuLinkComplete returns: this, u64 number of texts, u64 most registers of a thread (0: any),
+ * and each text as u64 length, text, NUL; host byte order, for this process only. */
 static const char packed_magic[16] = "\1softgpu linked";
 
 CUresult sg_code_add(struct sg_code *code, const char *text, size_t len)
@@ -42,8 +42,8 @@ void sg_code_clear(struct sg_code *code)
 
 CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
 {
-    size_t n = sizeof(packed_magic) + sizeof(uint64_t);
-    uint64_t count = code->n;
+    uint64_t head[2] = {code->n, code->max_regs};
+    size_t n = sizeof(packed_magic) + sizeof(head);
     char *p;
 
     for (size_t i = 0; i < code->n; i++)
@@ -53,8 +53,8 @@ CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *size = n;
     memcpy(p, packed_magic, sizeof(packed_magic));
-    memcpy(p + sizeof(packed_magic), &count, sizeof(count));
-    p += sizeof(packed_magic) + sizeof(count);
+    memcpy(p + sizeof(packed_magic), head, sizeof(head));
+    p += sizeof(packed_magic) + sizeof(head);
     for (size_t i = 0; i < code->n; i++) {
         uint64_t len = code->texts[i].len;
 
@@ -69,13 +69,14 @@ static CUresult unpack(const char *p, size_t size, struct sg_code *out, struct t
 {
     size_t at = sizeof(packed_magic);
     CUresult r = CUDA_SUCCESS;
-    uint64_t count, len;
+    uint64_t head[2], len;
 
-    if (size - at < sizeof(count))
+    if (size - at < sizeof(head))
         goto cut;
-    memcpy(&count, p + at, sizeof(count));
-    at += sizeof(count);
-    for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
+    memcpy(head, p + at, sizeof(head));
+    at += sizeof(head);
+    out->max_regs = (uint32_t)head[1];
+    for (uint64_t i = 0; i < head[0] && r == CUDA_SUCCESS; i++) {
         if (size - at < sizeof(len))
             goto cut;
         memcpy(&len, p + at, sizeof(len));

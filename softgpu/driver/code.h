@@ -18,6 +18,7 @@ struct sg_code_text {
 struct sg_code {
     struct sg_code_text *texts;
     size_t n;
+    uint32_t max_regs; /* for a thread, as asked for when it was compiled; 0: any number */
 };
 
 /**

@@ -24,6 +24,9 @@ CUresult sg_jit_read(unsigned n, const CUjit_option *options, void **values, str
             jit->error.size = (unsigned)(uintptr_t)values[i];
             jit->error.written = &values[i];
             break;
+        case CU_JIT_MAX_REGISTERS:
+            jit->max_regs = (uint32_t)(uintptr_t)values[i];
+            break;
         case CU_JIT_WALL_TIME:
             jit->wall_time = &values[i];
             break;

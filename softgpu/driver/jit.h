@@ -1,4 +1,4 @@
-/* Options of the just-in-time compiler that a program passes: where to put the log. */
+/* Options of the just-in-time compiler that a program passes: where to put the log, and limits. */
 #ifndef SG_DRIVER_JIT_H
 #define SG_DRIVER_JIT_H
 
@@ -13,6 +13,7 @@ struct sg_jit_log {
 struct sg_jit {
     struct sg_jit_log info, error;
     void **wall_time, **threads;
+    uint32_t max_regs; /* CU_JIT_MAX_REGISTERS; 0: not given */
 };
 
 /** sg_jit_read - CUDA_ERROR_INVALID_VALUE for an unknown option; @jit points into @values */

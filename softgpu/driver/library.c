@@ -294,8 +294,11 @@ static CUresult load(CUlibrary *out, const void *image, size_t size, const char 
     CUresult r;
 
     r = sg_code_read(image, size, sg_driver.devices[0].arch, &code, &err);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
+        if (jit->max_regs)
+            code.max_regs = jit->max_regs;
         r = library_new(&code, name, out, &err);
+    }
     return sg_module_refused(r, name, jit, &err);
 }
 

@@ -37,6 +37,7 @@ CUresult sg_cuLinkCreate_v2(unsigned int n, CUjit_option *options, void **values
     link->magic = SG_MAGIC_LINK;
     link->ctx = ctx;
     link->jit = jit;
+    link->code.max_regs = jit.max_regs;
     *out = link;
     return CUDA_SUCCESS;
 }

@@ -65,6 +65,7 @@ static CUresult make_image(struct CUmod_st *m, const struct sg_code *code, const
 {
     struct sg_image_env env = {.mem = sg_driver.mem,
                                .arch = m->ctx->dev->arch,
+                               .max_regs = code->max_regs,
                                .alloc_var = alloc_var,
                                .free_var = free_var,
                                .arg = m};
@@ -175,6 +176,8 @@ static CUresult load(CUmodule *out, const void *image, size_t size, const char *
         return r;
     r = sg_code_read(image, size, ctx->dev->arch, &code, &err);
     if (r == CUDA_SUCCESS) {
+        if (jit->max_regs)
+            code.max_regs = jit->max_regs;
         r = sg_module_new(ctx, &code, name, NULL, &m, &err);
         sg_code_clear(&code);
     }

@@ -25,6 +25,8 @@ struct sg_kernel; /* an entry function of an image; lives as long as it */
 struct sg_image_env {
     struct sg_mem *mem;
     uint32_t arch; /* the device's, 80: PTX for newer targets is refused */
+    uint32_t
+        max_regs; /* a thread's, where a kernel has no launch bounds of its own; 0: any number */
     /* Memory for variables of .global and .const space, zero-filled, usable by the device; managed
      * variables for every device and the host. Freed by @free_var when the image is. */
     enum tb_status (*alloc_var)(void *arg, size_t size, size_t align, bool managed, uint64_t *addr,

@@ -60,6 +60,20 @@ static uint32_t max_threads(const struct sg_ptx_func *f)
     return n < 1024 ? (uint32_t)n : 1024;
 }
 
+/* A compiler for the device would spill what is over the limit. @most is that of the whole image,
+ * and kernels with launch bounds ignore it (CUDA C++ Programming Guide, Launch Bounds). */
+static void limit_regs(struct sg_kernel_info *info, const struct sg_ptx_func *f, uint32_t most)
+{
+    bool bounds = f->maxntid[0] || f->reqntid[0] || f->maxnreg || f->minnctapersm;
+
+    if (f->maxnreg)
+        most = f->maxnreg;
+    else if (bounds)
+        most = 0;
+    if (most && info->regs > most)
+        info->regs = most;
+}
+
 static void kernel_limits(struct sg_kernel *k, const uint8_t *seen)
 {
     const struct sg_image *image = k->func->image;
@@ -83,8 +97,7 @@ static void kernel_limits(struct sg_kernel *k, const uint8_t *seen)
     if (dynamic)
         info->static_shared = align_up(info->static_shared, image->dynamic_align);
     info->regs = units > 255 ? 255 : units;
-    if (k->func->ptx->maxnreg != 0 && info->regs > k->func->ptx->maxnreg)
-        info->regs = k->func->ptx->maxnreg;
+    limit_regs(info, k->func->ptx, image->env.max_regs);
 }
 
 static void fill_info(struct sg_kernel *k)

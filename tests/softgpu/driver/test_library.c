@@ -255,6 +255,86 @@ static void test_link__what_is_missing_is_named(void **state)
     ok(cuLinkDestroy(link));
 }
 
+/* Two kernels that keep 64 values at a time, @second with launch bounds. */
+static char *many_registers(void)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    assert_non_null(f);
+    fprintf(f, ".version 7.0\n.target sm_75\n.address_size 64\n");
+    for (int k = 0; k < 2; k++) {
+        fprintf(f,
+                ".visible .entry %s(.param .u64 p)\n%s{\n .reg .u64 %%rd;\n .reg .u32 %%r<64>;\n",
+                k ? "second" : "first", k ? ".maxntid 128, 1, 1\n" : "");
+        fprintf(f, " ld.param.u64 %%rd, [p];\n");
+        for (int i = 0; i < 64; i++)
+            fprintf(f, " ld.global.u32 %%r%d, [%%rd+%d];\n", i, 4 * i);
+        for (int i = 0; i < 64; i++)
+            fprintf(f, " st.global.u32 [%%rd+%d], %%r%d;\n", 4 * i, 63 - i);
+        fprintf(f, " ret;\n}\n");
+    }
+    assert_int_equal(fclose(f), 0);
+    return text;
+}
+
+static int regs(CUmodule m, const char *name)
+{
+    int n = 0;
+
+    ok(cuFuncGetAttribute(&n, CU_FUNC_ATTRIBUTE_NUM_REGS, function_of(m, name)));
+    return n;
+}
+
+static void test_link__most_registers_are_kept(void **state)
+{
+    CUjit_option options[] = {CU_JIT_MAX_REGISTERS};
+    void *forty[] = {(void *)(uintptr_t)40}, *fifty[] = {(void *)(uintptr_t)50}, *image = NULL;
+    char *text = many_registers();
+    CUlinkState link = NULL;
+    CUmodule m = NULL;
+    size_t size = 0;
+
+    (void)state;
+    ok(cuModuleLoadData(&m, text));
+    assert_true(regs(m, "first") > 50);
+    ok(cuModuleUnload(m));
+    ok(cuModuleLoadDataEx(&m, text, 1, options, fifty));
+    assert_int_equal(regs(m, "first"), 50);
+    assert_true(regs(m, "second") > 50);
+    ok(cuModuleUnload(m));
+    ok(cuLinkCreate(1, options, forty, &link));
+    add(link, text);
+    ok(cuLinkComplete(link, &image, &size));
+    ok(cuModuleLoadData(&m, image));
+    assert_int_equal(regs(m, "first"), 40);
+    assert_true(regs(m, "second") > 50);
+    ok(cuModuleUnload(m));
+    ok(cuLinkDestroy(link));
+    free(text);
+}
+
+static void test_library__most_registers_are_kept(void **state)
+{
+    CUjit_option options[] = {CU_JIT_MAX_REGISTERS};
+    void *values[] = {(void *)(uintptr_t)40};
+    char *text = many_registers();
+    CUlibrary lib = NULL;
+    CUkernel kernel = NULL;
+    CUdevice dev;
+    int n = 0;
+
+    (void)state;
+    ok(cuCtxGetDevice(&dev));
+    ok(cuLibraryLoadData(&lib, text, options, values, 1, NULL, NULL, 0));
+    ok(cuLibraryGetKernel(&kernel, lib, "first"));
+    ok(cuKernelGetAttribute(&n, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, dev));
+    assert_int_equal(n, 40);
+    ok(cuLibraryUnload(lib));
+    free(text);
+}
+
 static void test_link__bad_inputs_are_refused(void **state)
 {
     char junk[] = "junk", elf[64] = "\177ELF\2\1\1";
@@ -287,6 +367,8 @@ int main(void)
         cmocka_unit_test(test_library__refusals_come_at_load),
         cmocka_unit_test(test_link__two_texts_become_one_module),
         cmocka_unit_test(test_link__what_is_missing_is_named),
+        cmocka_unit_test(test_link__most_registers_are_kept),
+        cmocka_unit_test(test_library__most_registers_are_kept),
         cmocka_unit_test(test_link__bad_inputs_are_refused),
     };
 
