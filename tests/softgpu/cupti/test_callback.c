@@ -242,6 +242,29 @@ static void test_runtime__holds_the_drivers_call_with_its_id(void **state)
     assert_int_equal(cudaLibraryUnload(library), cudaSuccess);
 }
 
+#if CUDA_VERSION >= 13000
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args,
+                               size_t shared, cudaStream_t stream);
+
+/* What nvcc's host code calls for <<<>>>. */
+static void test_runtime__a_launch_of_nvccs_has_an_id_of_its_own(void **state)
+{
+    cudaLibrary_t library;
+    cudaKernel_t kernel;
+
+    (void)state;
+    assert_int_equal(cudaLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0), cudaSuccess);
+    assert_int_equal(cudaLibraryGetKernel(&kernel, library, "nothing"), cudaSuccess);
+    enable(RUNTIME, CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000);
+    assert_int_equal(__cudaLaunchKernel(kernel, (dim3){1, 1, 1}, (dim3){1, 1, 1}, NULL, 0, NULL),
+                     cudaSuccess);
+    assert_int_equal(box.n, 2);
+    assert_string_equal(box.all[0].call.functionName, "__cudaLaunchKernel");
+    assert_string_equal(box.all[0].call.symbolName, "nothing");
+    assert_int_equal(cudaLibraryUnload(library), cudaSuccess);
+}
+#endif
+
 /* ---- inside a callback ----------------------------------------------------------------------- */
 
 static void call_inside(const struct seen *s)
@@ -472,6 +495,9 @@ int main(void)
         TEST(test_call__each_has_a_correlation_id_of_its_own),
         TEST(test_launch__has_the_kernels_name),
         TEST(test_runtime__holds_the_drivers_call_with_its_id),
+#if CUDA_VERSION >= 13000
+        TEST(test_runtime__a_launch_of_nvccs_has_an_id_of_its_own),
+#endif
         TEST(test_inside__calls_are_told_and_leave_the_outer_call_alone),
         TEST(test_inside__unsubscribing_ends_it),
         TEST(test_inside__finalize_at_exit_detaches),
