@@ -11,6 +11,11 @@
 
 #define IDS_MAX 1024 /* of a domain */
 #define NAME_PREFIX "CUPTI for "
+#ifdef CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN
+#define NAME_BYTES CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN
+#else /* no cuptiSubscribe_v2 in these headers */
+#define NAME_BYTES 64
+#endif
 #define UNSUBSCRIBE_WAIT_MS 100
 
 /* The only kind of subscriber there is. `taken` says who writes the rest: the one that subscribed.
@@ -21,7 +26,7 @@ struct CUpti_Subscriber_st {
     atomic_uint calls; /* of the callback, that are under way */
     CUpti_CallbackFunc callback;
     void *userdata;
-    char name[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN];
+    char name[NAME_BYTES];
     atomic_uint wanted; /* enabled ids of the domains that the driver tells about */
     atomic_uchar enabled[CUPTI_CB_DOMAIN_SIZE][IDS_MAX];
 };
@@ -177,6 +182,25 @@ static void on_notice(const struct sg_notice *n)
         deliver_resource(n);
 }
 
+static bool is_driver_told(CUpti_CallbackDomain domain)
+{
+    return domain != CUPTI_CB_DOMAIN_NVTX && domain != CUPTI_CB_DOMAIN_STATE;
+}
+
+static void set_one(CUpti_CallbackDomain domain, uint32_t id, bool on)
+{
+    bool before = atomic_exchange(&subscriber.enabled[domain][id], on);
+
+    if (before != on && is_driver_told(domain))
+        atomic_fetch_add(&subscriber.wanted, on ? 1 : -1u);
+}
+
+static void set_domain(CUpti_CallbackDomain domain, bool on)
+{
+    for (uint32_t id = 1; id < domain_size(domain); id++)
+        set_one(domain, id, on);
+}
+
 /* ---- subscribing ----------------------------------------------------------------------------- */
 
 static void set_name(const char *name)
@@ -199,8 +223,8 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *out, CUpti_CallbackFunc cal
         return r;
     if (!atomic_compare_exchange_strong(&subscriber.taken, &free_slot, true))
         return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-    memset(subscriber.enabled, 0, sizeof(subscriber.enabled));
-    atomic_store(&subscriber.wanted, 0);
+    for (int d = CUPTI_CB_DOMAIN_INVALID + 1; d < CUPTI_CB_DOMAIN_SIZE; d++)
+        set_domain((CUpti_CallbackDomain)d, false);
     subscriber.callback = callback;
     subscriber.userdata = userdata;
     set_name(name);
@@ -215,6 +239,7 @@ CUptiResult sg_cuptiSubscribe(CUpti_SubscriberHandle *out, CUpti_CallbackFunc ca
     return subscribe(out, callback, userdata, NULL);
 }
 
+#ifdef CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN
 /* Fields are there if the caller's structure reaches so far. */
 #define HAS(p, field)                                                                              \
     ((p) && (p)->structSize >= offsetof(CUpti_SubscriberParams, field) + sizeof((p)->field))
@@ -232,6 +257,7 @@ CUptiResult sg_cuptiSubscribe_v2(CUpti_SubscriberHandle *out, CUpti_CallbackFunc
         snprintf(p->oldSubscriberName, p->oldSubscriberSize, "%s", subscriber.name);
     return r;
 }
+#endif
 
 static bool is_subscriber(CUpti_SubscriberHandle s)
 {
@@ -274,19 +300,6 @@ CUptiResult sg_cuptiFinalize(void)
 
 /* ---- what it wants --------------------------------------------------------------------------- */
 
-static bool is_driver_told(CUpti_CallbackDomain domain)
-{
-    return domain != CUPTI_CB_DOMAIN_NVTX && domain != CUPTI_CB_DOMAIN_STATE;
-}
-
-static void set_one(CUpti_CallbackDomain domain, uint32_t id, bool on)
-{
-    bool before = atomic_exchange(&subscriber.enabled[domain][id], on);
-
-    if (before != on && is_driver_told(domain))
-        atomic_fetch_add(&subscriber.wanted, on ? 1 : -1u);
-}
-
 static void update_listening(void)
 {
     static const struct sg_cupti_listener listener = {
@@ -317,12 +330,6 @@ CUptiResult sg_cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle s,
     set_one(domain, id, enable != 0);
     update_listening();
     return CUPTI_SUCCESS;
-}
-
-static void set_domain(CUpti_CallbackDomain domain, bool on)
-{
-    for (uint32_t id = 1; id < domain_size(domain); id++)
-        set_one(domain, id, on);
 }
 
 CUptiResult sg_cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle s,

@@ -173,6 +173,7 @@ static CUresult instance_now(struct CUlib_st *lib, struct CUctx_st *ctx, struct 
     pthread_mutex_lock(&library_lock);
     r = instance(lib, ctx, out, &err);
     pthread_mutex_unlock(&library_lock);
+    sg_notice_flush();
     return sg_module_refused(r, lib->name, &jit, &err);
 }
 
@@ -266,6 +267,7 @@ static CUresult library_new(struct sg_code *code, const char *name, struct CUlib
         pthread_mutex_lock(&library_lock);
         r = instance(lib, ctx, &m, err);
         pthread_mutex_unlock(&library_lock);
+        sg_notice_flush();
     }
     if (r != CUDA_SUCCESS) {
         library_free(lib);

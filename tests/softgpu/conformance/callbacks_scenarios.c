@@ -280,6 +280,7 @@ static void end_instance(struct stage *s)
     end_graph(s);
 }
 
+#if CUDA_VERSION >= 13000
 static void update(struct stage *s)
 {
     const CUDA_KERNEL_NODE_PARAMS p = node_params(s, 2);
@@ -288,6 +289,7 @@ static void update(struct stage *s)
     OK(CU(cuGraphExecKernelNodeSetParams)(exec, node, &p));
     OK(CU(cuGraphExecUpdate)(exec, graph, &info));
 }
+#endif
 
 static void clone_graph(struct stage *s)
 {
@@ -339,7 +341,9 @@ const struct scenario cb_scenarios[] = {
     {"capture", DRIVER, NULL, NULL, capture},
     {"graph", "resource", NULL, end_graph, build_graph},
     {"instance", "resource", NULL, end_instance, instantiate},
+#if CUDA_VERSION >= 13000 /* the ids are no older */
     {"update", "resource", instantiate, end_instance, update},
+#endif
     {"clone", "resource", build_graph, end_graph, clone_graph},
     {"node-end", "resource", build_graph, end_graph, drop_node},
 #ifdef HAVE_NVTX
