@@ -79,11 +79,13 @@ CUptiResult sg_cuptiActivityEnableLatencyTimestamps(uint8_t enable)
     return CUPTI_SUCCESS;
 }
 
+#if CUPTI_API_VERSION >= 130000
 CUptiResult sg_cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable)
 {
     atomic_store(&options[SG_ACT_EVENT_TIMESTAMPS], enable);
     return CUPTI_SUCCESS;
 }
+#endif
 
 CUptiResult sg_cuptiActivityEnableAllSyncRecords(uint8_t enable)
 {
