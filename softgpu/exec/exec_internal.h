@@ -508,6 +508,10 @@ const struct sg_isa *sg_isa(void);
 bool sg_insn_legal(struct sg_dec *d, const struct sg_ptx_insn *p);
 enum tb_status sg_decode_func(struct sg_image *image, struct sg_func *f, struct tb_error *err);
 
+/* devicelib.c: adds the module of the device runtime, for which image->mods has room, if a name of
+ * it is declared and has no body */
+enum tb_status sg_devicelib_add(struct sg_image *image, struct tb_error *err);
+
 /* link.c */
 enum tb_status sg_link_image(struct sg_image *image, struct tb_error *err);
 const struct sg_var *sg_link_var(const struct sg_image *image, const struct sg_ptx_module *mod,

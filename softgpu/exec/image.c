@@ -204,7 +204,7 @@ enum tb_status sg_image_new(struct sg_ptx_module **mods, size_t n, const char *p
     enum tb_status st = TB_OK;
 
     if (image != NULL)
-        image->mods = calloc(n + 1, sizeof(*image->mods));
+        image->mods = calloc(n + 2, sizeof(*image->mods)); /* one may be added */
     if (image == NULL || image->mods == NULL) {
         for (size_t k = 0; k < n; k++)
             sg_ptx_free(mods[k]);
@@ -219,6 +219,8 @@ enum tb_status sg_image_new(struct sg_ptx_module **mods, size_t n, const char *p
         st = tb_fail(err, TB_ERR_NOMEM, "cannot load a module: no memory");
     if (st == TB_OK)
         st = check_modules(image, err);
+    if (st == TB_OK)
+        st = sg_devicelib_add(image, err);
     if (st == TB_OK)
         st = sg_link_image(image, err);
     if (st == TB_OK)

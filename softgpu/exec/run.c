@@ -544,8 +544,8 @@ static uint32_t *workspace_of(struct sg_machine *m, uint32_t device)
         sg_mem_allow(m->mem, *at, 4096, bit, bit);
     }
     uint32_t *w = (uint32_t *)(uintptr_t)*at;
+    memset(w, 0, 16); /* CUDA's header counts in w[1], devicelib.c in w[2] and w[3] */
     w[0] = 4096;
-    w[1] = 0;
     return w;
 }
 
