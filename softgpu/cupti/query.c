@@ -76,6 +76,43 @@ CUptiResult sg_cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, 
     return CUPTI_SUCCESS;
 }
 
+/* ---- devices --------------------------------------------------------------------------------- */
+
+CUptiResult sg_cuptiComputeCapabilitySupported(int major, int minor, int *support)
+{
+    if (sg_cupti_attach() != CUPTI_SUCCESS)
+        return CUPTI_ERROR_NOT_INITIALIZED;
+    if (!support)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    *support = major > 0 && minor >= 0 && minor < 10 &&
+               sg_cupti_tools()->arch((uint32_t)(10 * major + minor));
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult sg_cuptiDeviceSupported(CUdevice dev, int *support)
+{
+    if (sg_cupti_attach() != CUPTI_SUCCESS)
+        return CUPTI_ERROR_NOT_INITIALIZED;
+    if (!support)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    if (!sg_cupti_tools()->device(dev))
+        return CUPTI_ERROR_INVALID_DEVICE;
+    *support = 1;
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult sg_cuptiDeviceVirtualizationMode(CUdevice dev, CUpti_DeviceVirtualizationMode *mode)
+{
+    if (sg_cupti_attach() != CUPTI_SUCCESS)
+        return CUPTI_ERROR_NOT_INITIALIZED;
+    if (!mode)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    if (!sg_cupti_tools()->device(dev))
+        return CUPTI_ERROR_INVALID_DEVICE;
+    *mode = CUPTI_DEVICE_VIRTUALIZATION_MODE_NONE;
+    return CUPTI_SUCCESS;
+}
+
 /* ---- ids ------------------------------------------------------------------------------------- */
 
 CUptiResult sg_cuptiGetContextId(CUcontext context, uint32_t *id)

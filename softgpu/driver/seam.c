@@ -50,6 +50,18 @@ static bool context(CUcontext ctx, uint32_t *uid, int *device)
     return true;
 }
 
+static bool device(int ordinal)
+{
+    struct sg_device *dev;
+
+    return sg_device_at(ordinal, &dev) == CUDA_SUCCESS;
+}
+
+static bool arch(uint32_t number)
+{
+    return sg_arch_find(number) != NULL;
+}
+
 static bool stream(CUcontext ctx, CUstream given, bool per_thread, uint32_t *id)
 {
     struct CUctx_st *in = ctx ? ctx : current_context();
@@ -114,6 +126,8 @@ const struct softgpu_tools *softgpu_tools(void)
         .thread = thread,
         .current = current,
         .context = context,
+        .device = device,
+        .arch = arch,
         .stream = stream,
         .graph = graph,
         .exec = exec,

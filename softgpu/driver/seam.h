@@ -116,6 +116,8 @@ struct softgpu_tools {
     /* the context current to the thread or NULL, and its unique id */
     CUcontext (*current)(uint32_t *uid);
     bool (*context)(CUcontext ctx, uint32_t *uid, int *device);
+    bool (*device)(int ordinal);
+    bool (*arch)(uint32_t arch); /* 80: can devices of that compute capability be simulated? */
     /* @ctx NULL: the current one, else a stream of another context is none */
     bool (*stream)(CUcontext ctx, CUstream stream, bool per_thread, uint32_t *id);
     bool (*graph)(CUgraph graph, uint32_t *id);

@@ -484,6 +484,24 @@ static void test_ids__of_contexts_devices_and_streams(void **state)
     OK(cuCtxSetCurrent(box.ctx));
 }
 
+static void test_devices__are_supported(void **state)
+{
+    CUpti_DeviceVirtualizationMode mode;
+    int yes = 0;
+
+    (void)state;
+    FINE(cuptiDeviceSupported(0, &yes));
+    assert_int_equal(yes, 1);
+    assert_int_equal(cuptiDeviceSupported(99, &yes), CUPTI_ERROR_INVALID_DEVICE);
+    FINE(cuptiComputeCapabilitySupported(8, 0, &yes));
+    assert_int_equal(yes, 1);
+    FINE(cuptiComputeCapabilitySupported(3, 5, &yes));
+    assert_int_equal(yes, 0);
+    BAD(cuptiComputeCapabilitySupported(8, 0, NULL));
+    FINE(cuptiDeviceVirtualizationMode(0, &mode));
+    assert_int_equal(mode, CUPTI_DEVICE_VIRTUALIZATION_MODE_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +529,7 @@ int main(void)
         TEST(test_names__are_those_of_the_ids),
         TEST(test_last_error__is_told_once_and_a_thread),
         TEST(test_ids__of_contexts_devices_and_streams),
+        TEST(test_devices__are_supported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
