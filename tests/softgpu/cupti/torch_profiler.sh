@@ -20,8 +20,7 @@ esac
 need_module triton
 need_program gcc # Triton compiles its launcher
 
-expect 0 env TRITON_PTXAS_PATH="$TB_SOURCE_DIR/tests/softgpu/runtime/ptxas.sh" TRITON_CACHE_DIR="$folder/triton" \
-    TRITON_DEFAULT_FP_FUSION=1 "$TB_BUILD_DIR/bin/softgpu" run -- \
+expect 0 env TRITON_CACHE_DIR="$folder/triton" TRITON_DEFAULT_FP_FUSION=1 "$TB_BUILD_DIR/bin/softgpu" run -- \
     "$PYTHON" "$TB_SOURCE_DIR/tests/softgpu/cupti/torch_profiler.py"
 contains out "copies ok"
 contains out "step ok"
