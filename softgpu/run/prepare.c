@@ -176,7 +176,7 @@ static enum tb_status set_cache(const char *variable, const char *folder, struct
  */
 static enum tb_status set_triton(const char *libdir, struct tb_error *err)
 {
-    char ptxas[SG_RUN_PATH + 32];
+    char ptxas[SG_RUN_PATH + 32], cupti[SG_RUN_PATH + 32];
     enum tb_status st = set("TRITON_LIBCUDA_PATH", libdir, err);
 
     snprintf(ptxas, sizeof(ptxas), "%s/%s", libdir, PTXAS);
@@ -185,6 +185,9 @@ static enum tb_status set_triton(const char *libdir, struct tb_error *err)
         if (st == TB_OK)
             st = set_default("TRITON_PTXAS_BLACKWELL_PATH", ptxas, err);
     }
+    snprintf(cupti, sizeof(cupti), "%s/%s", libdir, CUPTI);
+    if (st == TB_OK && access(cupti, R_OK) == 0) /* its profiler looks for libcupti.so there */
+        st = set_default("TRITON_CUPTI_LIB_PATH", libdir, err);
     if (st == TB_OK)
         st = set_cache("TRITON_CACHE_DIR", "triton", err);
     if (st == TB_OK)

@@ -1,9 +1,10 @@
 #!/bin/bash
-# torch.profiler of an unchanged PyTorch on the software device: torch_profiler.py, under `softgpu run`.
+# Profilers as they are in unchanged wheels, on the software device, under `softgpu run`: torch.profiler with
+# torch_profiler.py, or with an argument Triton's Proton with proton.py.
 #
-# usage: TB_SOURCE_DIR=... TB_BUILD_DIR=... torch_profiler.sh
+# usage: TB_SOURCE_DIR=... TB_BUILD_DIR=... torch_profiler.sh [proton]
 set -eu
-TB_TEST=softgpu.cupti_torch
+TB_TEST=softgpu.cupti_${1:-torch}
 . "$TB_SOURCE_DIR/tests/e2e/lib.sh"
 lib=$TB_BUILD_DIR/softgpu/lib
 folder=$(mktemp -d)
@@ -20,8 +21,19 @@ esac
 need_module triton
 need_program gcc # Triton compiles its launcher
 
-expect 0 env TRITON_CACHE_DIR="$folder/triton" TRITON_DEFAULT_FP_FUSION=1 "$TB_BUILD_DIR/bin/softgpu" run -- \
-    "$PYTHON" "$TB_SOURCE_DIR/tests/softgpu/cupti/torch_profiler.py"
+profiled() {
+    env TRITON_CACHE_DIR="$folder/triton" TRITON_DEFAULT_FP_FUSION=1 "$TB_BUILD_DIR/bin/softgpu" run -- \
+        "$PYTHON" "$TB_SOURCE_DIR/tests/softgpu/cupti/$1"
+}
+
+if [ "${1:-}" = proton ]; then
+    need_module triton.profiler
+    expect 0 profiled proton.py
+    contains out "scopes ok"
+    contains out "graph ok"
+    exit 0
+fi
+expect 0 profiled torch_profiler.py
 contains out "copies ok"
 contains out "step ok"
 contains out "schedule ok"

@@ -85,6 +85,13 @@ has " C=/tmp/softgpu-$(id -u)/triton "
 check "triton, the user's" 0 env TRITON_PTXAS_PATH=/a TRITON_PTXAS_BLACKWELL_PATH=/b TRITON_CACHE_DIR=/c \
     TORCHINDUCTOR_CACHE_DIR=/d "$softgpu" run -- sh -c "$triton"
 has "A=/a B=/b C=/c D=/d"
+if [ -e "$(dirname "$softgpu")/../softgpu/lib/libsoftgpu_cupti.so" ]; then
+    # shellcheck disable=SC2016
+    check "triton's profiler" 0 "$softgpu" run -- sh -c 'ls "$TRITON_CUPTI_LIB_PATH/libcupti.so"'
+    check "triton's profiler, the user's" 0 env TRITON_CUPTI_LIB_PATH=/e "$softgpu" run -- \
+        sh -c 'echo "E=$TRITON_CUPTI_LIB_PATH"'
+    has "E=/e"
+fi
 ptxas=$(dirname "$softgpu")/../softgpu/lib/softgpu-ptxas
 printf '.version 9.0 // a.ptx\n' >"$work/a.ptx"
 check "ptxas" 0 env -i "$ptxas" --version
