@@ -5,6 +5,7 @@
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/module.h"
 #include "softgpu/driver/stream.h"
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/usage.h"
 
 #include <stdlib.h>
@@ -194,6 +195,8 @@ CUresult sg_fault_set(struct CUctx_st *ctx, const struct sg_fault *fault)
     if ((size_t)fault->kind < TB_ARRAY_LEN(results))
         r = results[fault->kind];
     sg_log(1, "%s", fault->text);
+    if (sg_strict())
+        sg_strict_fault(fault);
     /* the launch did not start: nothing is lost */
     if (fault->kind == SG_FAULT_MEMORY)
         return r;

@@ -1,6 +1,7 @@
 /* Copies and fills as work: what makes one, and what executes it. Every copy is a box of rows, from
  * a CUDA_MEMCPY3D; every fill a rectangle. */
 #include "softgpu/driver/memory_internal.h"
+#include "softgpu/driver/strict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,8 @@ static CUresult side_resolve(const struct side *s, const struct box *b, const st
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (sg_strict())
+        sg_strict_stale(s->base, write ? "the destination" : "the source", false);
     if (!fma64(s->z, height, s->y, &row) || !fma64(row, *pitch, s->x, &off) ||
         __builtin_add_overflow(s->base, off, addr) || !fma64(height, *pitch, 0, slice) ||
         !box_span(b, *pitch, *slice, &span) || !s->base ||
@@ -256,6 +259,8 @@ CUresult sg_fill_make(struct CUctx_st *ctx, uint64_t dst, size_t pitch, uint32_t
         return CUDA_ERROR_INVALID_VALUE;
     w.fill = (struct sg_fill_work){.value = value, .elem = elem, .height = 1};
     if (width && height) {
+        if (sg_strict())
+            sg_strict_stale(dst, "the destination", false);
         if (!fma64(width, elem, 0, &b.width) || dst % elem ||
             (height > 1 && (pitch < b.width || pitch % elem)) || !box_span(&b, pitch, 0, &span) ||
             !reachable_later(dst, span, CU_MEMORYTYPE_DEVICE, ctx, true))

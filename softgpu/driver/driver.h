@@ -165,9 +165,17 @@ struct sg_fill_work {
     uint32_t elem; /* bytes: 1, 2, 4 */
 };
 
+/* A call of the API: which, and from where. Known in strict mode only. */
+struct sg_by {
+    const char *call; /* static: "cuMemAlloc_v2"; NULL: none, or not known */
+    uint64_t number;  /* of the call in the process, from 1 */
+    uintptr_t site;   /* address in the caller outside softgpu, 0: not known */
+};
+
 struct sg_work {
     enum sg_work_kind kind;
     struct CUctx_st *ctx;
+    struct sg_by by; /* who submitted it, or made the node */
     union {
         struct sg_kernel_work kernel;
         struct sg_copy_work copy;
@@ -300,11 +308,22 @@ struct sg_driver {
 extern struct sg_driver sg_driver; /* init.c */
 
 #define SG_CTX_STACK 64
+#define SG_STRICT_FRAMES 4
 struct sg_tls {
     struct CUctx_st *stack[SG_CTX_STACK];
     unsigned depth;
     bool ptds;        /* this call came through a _ptsz/_ptds name */
     bool in_callback; /* a host function or stream callback runs on this thread */
+    struct sg_strict_tls {
+        struct sg_strict_frame { /* exported functions under way: tools make some inside others */
+            const char *name;
+            uint64_t number;
+            CUresult verdict; /* of a finding: what the call is to return */
+        } frames[SG_STRICT_FRAMES];
+        unsigned depth;             /* may be more than there are frames */
+        unsigned in_tool;           /* hooks of a tool under way */
+        const struct sg_item *item; /* what this thread executes */
+    } strict;                       /* strict.c */
     CUstreamCaptureMode capture_mode;
     struct softgpu_thread tool; /* seam.h: the call under way, as tools number it */
     struct sg_notice *notices;  /* hooks.c: to be told when no lock is held; owned */

@@ -6,6 +6,7 @@
  * background thread after 200 ms without any call (engine_threads.c), because a host may spin on
  * memory that a kernel writes.
  */
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/trace_item.h"
 
 #include <stdlib.h>
@@ -101,6 +102,18 @@ static CUresult execute_traced(struct sg_item *i)
     return result;
 }
 
+/* A strict device knows whose work a finding is about. */
+static CUresult execute_item(struct sg_item *i)
+{
+    struct sg_strict_tls *tls = &sg_tls()->strict;
+    CUresult r;
+
+    tls->item = i;
+    r = i->trace.kind ? execute_traced(i) : execute(&i->work->w, i->ctx);
+    tls->item = NULL;
+    return r;
+}
+
 static bool is_device_work(const struct sg_work *w)
 {
     return w->kind == SG_WORK_KERNEL || w->kind == SG_WORK_COPY || w->kind == SG_WORK_FILL ||
@@ -123,7 +136,7 @@ static void run_device(struct sg_engine *e, struct sg_item *i, bool *busy)
     i->state = SG_ITEM_RUNNING;
     pthread_mutex_unlock(&e->lock);
     if (result == CUDA_SUCCESS)
-        result = i->trace.kind ? execute_traced(i) : execute(&i->work->w, i->ctx);
+        result = execute_item(i);
     pthread_mutex_lock(&e->lock);
     *busy = false;
     if (is_kernel(i))

@@ -1,5 +1,7 @@
 #include "softgpu/driver/hooks.h"
 
+#include "softgpu/driver/strict.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +11,7 @@ atomic_int sg_hook_active;
 static _Atomic(const struct softgpu_hooks *) hooks;
 static _Atomic(const struct softgpu_runtime *) runtime;
 
-enum { HOOK_USER = 1, HOOK_TRACE = 2 };
+enum { HOOK_USER = 1, HOOK_TRACE = 2, HOOK_STRICT = 4 };
 
 void softgpu_set_hooks(const struct softgpu_hooks *h)
 {
@@ -42,6 +44,8 @@ void sg_hooks_init(void)
 {
     if (sg_driver.opt.log >= 3)
         atomic_fetch_or(&sg_hook_active, HOOK_TRACE);
+    if (sg_strict())
+        atomic_fetch_or(&sg_hook_active, HOOK_STRICT);
 }
 
 void sg_hook_enter(struct sg_call *call)
@@ -49,8 +53,13 @@ void sg_hook_enter(struct sg_call *call)
     const struct softgpu_hooks *h = atomic_load(&hooks);
 
     call->hooks = h;
-    if (h && h->enter)
-        h->enter(h->arg, call);
+    if (sg_strict())
+        sg_strict_enter(call->name);
+    if (!h || !h->enter)
+        return;
+    sg_strict_tool(1);
+    h->enter(h->arg, call);
+    sg_strict_tool(-1);
 }
 
 CUresult sg_hook_exit(struct sg_call *call)
@@ -59,13 +68,25 @@ CUresult sg_hook_exit(struct sg_call *call)
 
     if (atomic_load(&sg_hook_active) & HOOK_TRACE)
         sg_log(3, "%s -> %d", call->name, call->result);
+    if (sg_strict())
+        call->result = (int)sg_strict_exit((CUresult)call->result);
     sg_notice_flush();
-    if (h && h->exit)
+    if (h && h->exit) {
+        sg_strict_tool(1);
         h->exit(h->arg, call);
+        sg_strict_tool(-1);
+    }
     return (CUresult)call->result;
 }
 
 /* ---- notices ---- */
+
+static void tell(const struct softgpu_hooks *h, const struct sg_notice *n)
+{
+    sg_strict_tool(1);
+    h->notice(h->arg, n);
+    sg_strict_tool(-1);
+}
 
 void sg_notice_send(const struct sg_notice *n)
 {
@@ -73,7 +94,7 @@ void sg_notice_send(const struct sg_notice *n)
 
     sg_notice_flush(); /* what was kept came before */
     if (h && h->notice)
-        h->notice(h->arg, n);
+        tell(h, n);
 }
 
 void sg_notice_later(const struct sg_notice *n)
@@ -110,7 +131,7 @@ void sg_notice_flush(void)
     tls->notices = NULL;
     tls->nnotices = tls->notices_cap = 0;
     for (unsigned i = 0; i < n && h && h->notice; i++)
-        h->notice(h->arg, &list[i]);
+        tell(h, &list[i]);
     free(list);
 }
 

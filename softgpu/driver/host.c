@@ -1,6 +1,7 @@
 /* Host memory that devices use: pinned by cuMemHostAlloc, or the program's own, registered. A host
  * address is the device address too, so nothing is ever mapped a second time. */
 #include "softgpu/driver/memory_internal.h"
+#include "softgpu/driver/strict.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -48,6 +49,8 @@ CUresult sg_cuMemFreeHost(void *p)
 
     if (r != CUDA_SUCCESS || !p)
         return r;
+    if (sg_strict())
+        sg_strict_double_free((uintptr_t)p);
     if (!sg_rec_at((uintptr_t)p, &rec) || rec.a.kind != SG_ALLOC_HOST)
         return CUDA_ERROR_INVALID_VALUE;
     r = sg_memory_drain_all();

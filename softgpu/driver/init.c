@@ -1,6 +1,7 @@
 /* cuInit and the one global state. */
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/hooks.h"
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/usage.h"
 
 #include <dlfcn.h>
@@ -91,6 +92,7 @@ static CUresult start(void)
         sg_log(1, "%s: no device is there", err.text);
         return CUDA_ERROR_INVALID_VALUE;
     }
+    sg_report_open();
     sg_driver.ndevices = sg_visible_devices((int)sg_driver.opt.devices, physical);
     if (sg_driver.ndevices == 0)
         return CUDA_ERROR_NO_DEVICE;
@@ -100,10 +102,19 @@ static CUresult start(void)
         (r = sg_memory_init()) != CUDA_SUCCESS || (r = sg_engine_init()) != CUDA_SUCCESS)
         return r;
     sg_usage_init();
+    if (sg_strict())
+        sg_mem_quarantine(sg_driver.mem, sg_driver.mem->span / 4);
     sg_hooks_init();
     if (pthread_atfork(NULL, NULL, forked) != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
     return CUDA_SUCCESS;
+}
+
+/* After the program's own exit functions and those of libraries that use this one. */
+__attribute__((destructor)) static void finish(void)
+{
+    if (sg_strict())
+        sg_strict_end();
 }
 
 /* Documented by CUPTI: the library named here is told when CUDA starts. */

@@ -1,5 +1,6 @@
 #include "softgpu/driver/memory_internal.h"
 #include "softgpu/driver/pool.h"
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/usage.h"
 
 #include <stdlib.h>
@@ -123,6 +124,8 @@ CUresult sg_rec_put(const struct sg_rec *r)
 
     memcpy(words, r, sizeof(*r));
     st = sg_index_put(sg_driver.memory->allocs, r->a.addr, r->a.size, words, NULL);
+    if (st == TB_OK && sg_strict())
+        sg_book_made(&r->a);
     if (st == TB_ERR_EXISTS)
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     return st == TB_OK ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -143,6 +146,8 @@ bool sg_rec_take(uint64_t addr, struct sg_rec *out)
     if (!sg_index_remove(sg_driver.memory->allocs, addr, words))
         return false;
     memcpy(out, words, sizeof(*out));
+    if (sg_strict())
+        sg_book_gone(addr);
     return true;
 }
 
@@ -425,6 +430,8 @@ CUresult sg_cuMemFree_v2(CUdeviceptr dptr)
             r = sg_memory_drain_all();
         return r == CUDA_SUCCESS ? sg_pool_free_now(dptr) : r;
     }
+    if (sg_strict())
+        sg_strict_double_free(dptr);
     if (!sg_rec_at(dptr, &rec))
         return CUDA_ERROR_INVALID_VALUE;
     if (rec.a.kind == SG_ALLOC_POOL)
@@ -464,6 +471,8 @@ CUresult sg_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (sg_strict())
+        sg_strict_stale(dptr, "the pointer asked about", true);
     if (!sg_rec_find(dptr, &rec))
         return CUDA_ERROR_NOT_FOUND;
     if (base)

@@ -126,6 +126,27 @@ static bool read_isa(struct tb_error *err)
     return true;
 }
 
+static bool read_strict(struct sg_options *opt, struct tb_error *err)
+{
+    static const char *const modes[] = {"off", "report", "fail"};
+    const char *text = getenv("SOFTGPU_STRICT"), *file = getenv("SOFTGPU_REPORT");
+    unsigned mode = 0;
+
+    while (text && *text && mode < TB_ARRAY_LEN(modes) && strcmp(text, modes[mode]) != 0)
+        mode++;
+    if (mode == TB_ARRAY_LEN(modes))
+        return refuse("SOFTGPU_STRICT", text, "one of off, report, fail", err);
+    opt->strict = (enum sg_strict_mode)mode;
+    if (!file || !*file)
+        return true;
+    if (strlen(file) >= sizeof(opt->report))
+        return refuse("SOFTGPU_REPORT", file, "a name of less than 1024 bytes", err);
+    memcpy(opt->report, file, strlen(file) + 1);
+    if (opt->strict == SG_STRICT_OFF)
+        return refuse("SOFTGPU_REPORT", file, "of use without SOFTGPU_STRICT=report or fail", err);
+    return true;
+}
+
 enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
 {
     const char *name = getenv("SOFTGPU_NAME");
@@ -143,7 +164,8 @@ enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
         !number("SOFTGPU_SMS_REPORTED", 1, 1024, &reported, err) ||
         !number("SOFTGPU_WORKERS", 0, 1024, &workers, err) ||
         !number("SOFTGPU_SEED", 0, UINT64_MAX, &seed, err) || !read_arch(&opt->arch, err) ||
-        !read_memory(&opt->memory, err) || !read_order(&opt->in_order, err) || !read_isa(err))
+        !read_memory(&opt->memory, err) || !read_order(&opt->in_order, err) || !read_isa(err) ||
+        !read_strict(opt, err))
         return TB_ERR_ARG;
     opt->devices = (unsigned)devices;
     opt->sms = (unsigned)sms;

@@ -11,6 +11,8 @@
 
 #define SG_MAX_DEVICES SG_MEM_MAX_DEVICES
 
+enum sg_strict_mode { SG_STRICT_OFF = 0, SG_STRICT_REPORT, SG_STRICT_FAIL };
+
 struct sg_options {        /* from the environment */
     unsigned devices;      /* SOFTGPU_DEVICES, 1 */
     uint32_t arch;         /* SOFTGPU_ARCH=sm_80 */
@@ -22,6 +24,8 @@ struct sg_options {        /* from the environment */
     bool in_order;    /* SOFTGPU_ORDER=index: blocks and warps by index, streams as submitted */
     unsigned workers; /* SOFTGPU_WORKERS, 0: all cores */
     bool launch_blocking;
+    enum sg_strict_mode strict; /* SOFTGPU_STRICT: off, report, fail */
+    char report[1024];          /* SOFTGPU_REPORT: file of the findings, "" for none */
     int log; /* SOFTGPU_LOG: 0 nothing, 1 refusals (default), 2 every launch, 3 every call */
 };
 

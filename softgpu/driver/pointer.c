@@ -1,5 +1,6 @@
 /* Pointer attributes. Asked for 10^4 to 10^5 times a training step: no lock on the way. */
 #include "softgpu/driver/memory_internal.h"
+#include "softgpu/driver/strict.h"
 
 #include <string.h>
 
@@ -202,6 +203,8 @@ static CUresult query_begin(struct query *q, CUdeviceptr ptr)
         r = CUDA_SUCCESS;
     q->ptr = ptr;
     q->ctx = ctx;
+    if (sg_strict())
+        sg_strict_stale(ptr, "the pointer asked about", true);
     q->known = r == CUDA_SUCCESS && sg_rec_find(ptr, &q->rec);
     return r;
 }

@@ -7,6 +7,7 @@
  * block holds what its last owner left, a new one zeros.
  */
 #include "softgpu/driver/pool.h"
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/usage.h"
 
 #include <stdlib.h>
@@ -166,6 +167,8 @@ static struct sg_block *pool_reuse(CUmemoryPool p, uint64_t size, const struct C
     bool others = p->reuse[CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC - 1];
     struct sg_block *best = NULL;
 
+    if (sg_strict()) /* so that a stale pointer meets nothing new */
+        return NULL;
     for (struct sg_block *b = p->blocks; b; b = b->next) {
         if (b->live || b->size < size || b->size - size > size / 4)
             continue;
@@ -437,6 +440,8 @@ static bool free_mark(uint64_t addr, struct CUstream_st *s, bool undo)
     bool ok = b ? mark_block(b, s, undo) : mark_plain(addr, undo);
 
     sg_memory_unlock();
+    if (ok && sg_strict())
+        sg_book_freed(addr, undo);
     return ok;
 }
 
@@ -452,6 +457,8 @@ CUresult sg_cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
         r = sg_stream_of(stream, &s);
     if (r != CUDA_SUCCESS || !dptr)
         return r;
+    if (sg_strict())
+        sg_strict_double_free(dptr);
     graphs = sg_stream_is_capturing(stream);
     if (graphs && !sg_graph_mem_is(dptr))
         return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,6 @@
 /* From work to an item of a stream, or to a node of the graph that the stream is captured into. */
 #include "softgpu/driver/stream.h"
+#include "softgpu/driver/strict.h"
 
 /* Kernels belong to the stream's context; copies may run in any stream. */
 static CUresult check_ctx(const struct CUstream_st *s, struct sg_work *w)
@@ -46,6 +47,8 @@ static CUresult submit(CUstream given, struct sg_work *w, bool sync)
     struct sg_wref *ref;
     CUresult r = sg_stream_of(given, &s);
 
+    if (sg_strict())
+        w->by = sg_strict_by();
     if (r == CUDA_SUCCESS)
         r = check_ctx(s, w);
     if (r == CUDA_SUCCESS && sync)

@@ -19,8 +19,15 @@ struct gap { /* addresses nobody has reserved; sorted, never adjacent */
     uint64_t addr, size;
 };
 
+struct held { /* released addresses that are not used yet, oldest first */
+    struct held *next;
+    struct gap at;
+};
+
 struct sg_mem_private {
     pthread_mutex_t lock;
+    struct held *held, **held_end;
+    uint64_t held_bytes, held_max;
     struct gap *gaps;
     size_t ngaps, room;
     struct sg_index *blocks;  /* reservations; the value is enum block_state bits */
@@ -92,6 +99,7 @@ enum tb_status sg_mem_new(struct sg_mem **out, struct tb_error *err)
         goto fail;
     }
     p->room = 16;
+    p->held_end = &p->held;
     if (sg_index_new(1, &p->blocks, err) || sg_index_new(1, &p->outside, err))
         goto fail;
     while (!map_all(m, p, span)) {
@@ -133,6 +141,12 @@ void sg_mem_free(struct sg_mem *m)
     sg_index_free(p->blocks);
     sg_index_free(p->outside);
     pthread_mutex_destroy(&p->lock);
+    while (p->held) {
+        struct held *next = p->held->next;
+
+        free(p->held);
+        p->held = next;
+    }
     free(p->gaps);
     free(p);
     free(m);
@@ -322,6 +336,43 @@ void sg_mem_drop(struct sg_mem *m, uint64_t addr)
     pthread_mutex_unlock(&m->priv->lock);
 }
 
+/* Gives the oldest held addresses back while there are too many. */
+static void let_go(struct sg_mem_private *p)
+{
+    struct held *h;
+
+    while ((h = p->held) && p->held_bytes > p->held_max && gaps_room(p)) {
+        p->held = h->next;
+        p->held_bytes -= h->at.size;
+        gap_give(p, h->at.addr, h->at.size);
+        free(h);
+    }
+    if (!p->held)
+        p->held_end = &p->held;
+}
+
+static bool hold(struct sg_mem_private *p, uint64_t addr, uint64_t size)
+{
+    struct held *h = p->held_max ? malloc(sizeof(*h)) : NULL;
+
+    if (!h)
+        return false;
+    *h = (struct held){NULL, {addr, size}};
+    *p->held_end = h;
+    p->held_end = &h->next;
+    p->held_bytes += size;
+    let_go(p);
+    return true;
+}
+
+void sg_mem_quarantine(struct sg_mem *m, uint64_t bytes)
+{
+    pthread_mutex_lock(&m->priv->lock);
+    m->priv->held_max = bytes;
+    let_go(m->priv);
+    pthread_mutex_unlock(&m->priv->lock);
+}
+
 void sg_mem_release(struct sg_mem *m, uint64_t addr)
 {
     struct sg_mem_private *p = m->priv;
@@ -331,7 +382,8 @@ void sg_mem_release(struct sg_mem *m, uint64_t addr)
     size = block_drop(m, addr);
     if (size && gaps_room(p)) { /* else the addresses are lost, not the memory */
         sg_index_remove(p->blocks, addr, NULL);
-        gap_give(p, addr, size);
+        if (!hold(p, addr, size))
+            gap_give(p, addr, size);
     }
     pthread_mutex_unlock(&p->lock);
 }

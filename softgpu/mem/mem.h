@@ -50,6 +50,9 @@ TB_MUST_CHECK enum tb_status sg_mem_reserve_guarded(struct sg_mem *m, size_t siz
                                                     uint64_t *addr, struct tb_error *err);
 /** sg_mem_release - give a reservation back; its pages are dropped */
 void sg_mem_release(struct sg_mem *m, uint64_t addr);
+/** sg_mem_quarantine - from now on released addresses are used again when @bytes more have been
+ * released, so that a stale pointer meets nothing new; 0: at once */
+void sg_mem_quarantine(struct sg_mem *m, uint64_t bytes);
 
 /** sg_mem_commit - make a whole reservation readable and writable for the host; filled when first
  * touched. @size: as it was reserved.

@@ -122,6 +122,7 @@ static enum tb_status set_options(const struct sg_run_options *o, struct tb_erro
         {"SOFTGPU_SEED", o->seed, 0},       {"SOFTGPU_LOG", o->log, 0},
         {"SOFTGPU_DEVICES", 0, o->devices}, {"SOFTGPU_MEMORY", 0, o->memory},
         {"SOFTGPU_WORKERS", 0, o->workers}, {"SOFTGPU_SMS", 0, o->sms},
+        {"SOFTGPU_STRICT", o->strict, 0},   {"SOFTGPU_REPORT", o->report, 0},
     };
     enum tb_status st = TB_OK;
 
@@ -223,6 +224,8 @@ enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *arg
         st = sg_nvml_settings_read(0, read.devices, &settings, err);
     if (st != TB_OK)
         return st;
+    if (opt->report && !strstr(opt->report, "%p") && unlink(opt->report) != 0 && errno != ENOENT)
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot remove the old report '%s'", opt->report);
     find_command(argv[0], program);
     if (program[0] && !opt->force && sg_program_inspect(program, &p, NULL) == TB_OK)
         st = sg_program_refuse(&p, program, libdir, read.arch, err);

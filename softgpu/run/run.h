@@ -20,6 +20,8 @@ struct sg_run_options { /* NULL, 0 and false: what the environment or softgpu it
     const char *order;  /* "index" */
     uint64_t devices, memory, workers, sms;
     const char *seed, *log; /* numbers, as text: 0 is a value */
+    const char *strict;     /* "report", "fail" */
+    const char *report;     /* file of the findings; one that is there is removed */
     bool force;             /* run what cannot work, too */
 };
 
