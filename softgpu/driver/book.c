@@ -168,6 +168,20 @@ bool sg_book_near(uint64_t addr, struct sg_near *out)
     return e != NULL;
 }
 
+void sg_book_each(void (*fn)(void *arg, const struct sg_near *alive), void *arg)
+{
+    uint64_t base = 0, size = 0, value = 0;
+    struct sg_near near;
+
+    pthread_mutex_lock(&book.lock);
+    for (uint64_t at = 0; book.live && sg_index_next(book.live, at, &base, &size, &value);
+         at = base + size) {
+        tell((const struct entry *)(uintptr_t)value, base, &near);
+        fn(arg, &near);
+    }
+    pthread_mutex_unlock(&book.lock);
+}
+
 bool sg_book_stale(uint64_t addr, struct sg_near *out)
 {
     const struct entry *e;

@@ -1,6 +1,7 @@
 /* Capture sequences: what submitting, recording and waiting mean while a stream is captured, and
  * what ends a sequence badly. All with the engine's lock; the calls are in capture_api.c. */
 #include "softgpu/driver/graph.h"
+#include "softgpu/driver/strict.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +66,11 @@ void sg_capture_put(struct sg_capture *c)
 
 void sg_capture_invalidate(struct sg_capture *c)
 {
-    if (!c->ended)
-        c->invalid = true;
+    if (c->ended || c->invalid)
+        return;
+    c->invalid = true;
+    if (sg_strict())
+        sg_strict_capture(c);
 }
 
 void sg_capture_join(struct sg_capture *c, struct CUstream_st *s)

@@ -1,5 +1,6 @@
 /* The calls that begin, end and inspect a capture sequence. */
 #include "softgpu/driver/graph.h"
+#include "softgpu/driver/strict.h"
 
 #include "softgpu/driver/hooks.h"
 
@@ -56,6 +57,8 @@ static CUresult begin_locked(struct CUstream_st *s, CUstreamCaptureMode mode,
     c->mode = mode;
     c->thread = sg_tls();
     c->origin = s;
+    if (sg_strict())
+        c->by = sg_strict_by();
     c->next = e->captures;
     e->captures = c;
     atomic_fetch_add(&e->ncaptures, 1);

@@ -120,10 +120,12 @@ static void call_host(struct sg_engine *e, struct sg_item *i)
     pthread_mutex_unlock(&e->lock);
     if (i->trace.kind)
         sg_trace_begin(i, &t);
+    sg_tls()->strict.item = i;
     if (w->host.callback)
         w->host.callback(w->host.stream, sticky, w->host.arg);
     else
         w->host.fn(w->host.arg);
+    sg_tls()->strict.item = NULL;
     if (i->trace.kind)
         sg_trace_end(i, &t, sticky);
     pthread_mutex_lock(&e->lock);

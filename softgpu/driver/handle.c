@@ -107,6 +107,18 @@ bool sg_handle_is(const void *p, uint32_t magic)
     return ok;
 }
 
+size_t sg_handle_count(uint32_t magic, bool (*which)(const void *p))
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&table.lock);
+    for (size_t i = 0; i < table.size; i++)
+        if (table.slots[i].p && table.slots[i].p != TOMB && table.slots[i].magic == magic)
+            n += which(table.slots[i].p);
+    pthread_mutex_unlock(&table.lock);
+    return n;
+}
+
 void sg_handle_fork_prepare(void)
 {
     pthread_mutex_lock(&table.lock);

@@ -115,6 +115,8 @@ void sg_managed_free(void *own); /* NULL is legal */
 /* vmm.c */
 /** sg_vmm_range - the reservation that holds @addr */
 bool sg_vmm_range(uint64_t addr, uint64_t *base, uint64_t *size);
+/** sg_vmm_handles - how many handles of cuMemCreate are held */
+size_t sg_vmm_handles(void);
 
 /* copy.c: how the bytes of a copy or fill relate to the host */
 enum sg_side_kind { SG_SIDE_PAGEABLE, SG_SIDE_PINNED, SG_SIDE_DEVICE };

@@ -27,6 +27,8 @@ bool sg_handle_add(const void *p, uint32_t magic);
 void sg_handle_remove(const void *p);
 /** sg_handle_is - is @p a living handle of that kind? Never reads through @p. Any thread. */
 bool sg_handle_is(const void *p, uint32_t magic);
+/** sg_handle_count - how many of a kind live and are @which, which must ask nothing of handles */
+size_t sg_handle_count(uint32_t magic, bool (*which)(const void *p));
 void sg_handle_fork_prepare(void);
 void sg_handle_fork_done(bool child);
 
@@ -144,6 +146,7 @@ struct sg_capture {
     struct CUstream_st *origin;
     struct CUstream_st *streams; /* linked by next_in_capture, the origin included */
     bool invalid, ended;
+    struct sg_by by; /* strict mode: the call that began it */
     struct sg_capture *next;
 };
 

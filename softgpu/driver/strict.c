@@ -2,6 +2,7 @@
  * executed; and the rules that need nothing else. */
 #include "softgpu/driver/strict.h"
 
+#include "softgpu/driver/core.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream.h"
 
@@ -79,7 +80,7 @@ struct sg_end sg_strict_at(void)
     const struct sg_item *item = sg_tls()->strict.item;
     struct sg_end end = {0};
 
-    if (!item || !item->work) {
+    if (!item || !item->work || item->work->w.kind == SG_WORK_HOST) {
         end.by = sg_strict_by();
         return end;
     }
@@ -92,14 +93,64 @@ struct sg_end sg_strict_at(void)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* Calls that only ask: nothing waits and nothing changes. */
+static bool only_asks(const char *name)
+{
+    return strstr(name, "Get") || strstr(name, "Query") || strstr(name, "IsCapturing") ||
+           strstr(name, "cuOccupancy") == name;
+}
+
+/* Host functions, stream callbacks and destructors of user objects must call nothing of CUDA. */
+static void in_host_function(const char *name)
+{
+    const struct sg_item *item = sg_tls()->strict.item;
+    struct sg_finding f = {.rule = SG_RULE_CALL_IN_HOST_FUNCTION, .at = sg_strict_at()};
+
+    if (item && item->work)
+        f.other.by = item->work->w.by;
+    if (item && item->stream)
+        f.other.stream = item->stream->id;
+    if (strncmp(name, "cuGetError", 10) == 0) { /* texts only */
+        f.lower = true;
+        f.severity = SG_NOTE;
+    }
+    snprintf(f.text, sizeof(f.text), "%s is called in a host function that %s (call %llu) queued",
+             name, f.other.by.call ? f.other.by.call : "a user object",
+             (unsigned long long)f.other.by.number);
+    sg_report(&f);
+}
+
+static void in_tool(const struct sg_strict_tls *tls, const char *name)
+{
+    struct sg_finding f = {.rule = SG_RULE_CALL_IN_TOOL_CALLBACK, .at = sg_strict_at()};
+
+    if (tls->depth >= 2 && tls->depth <= SG_STRICT_FRAMES) {
+        const struct sg_strict_frame *outer = &tls->frames[tls->depth - 2];
+
+        f.other.by = (struct sg_by){.call = outer->name, .number = outer->number};
+    }
+    if (only_asks(name)) {
+        f.lower = true;
+        f.severity = SG_NOTE;
+    }
+    snprintf(f.text, sizeof(f.text), "%s is called in a tool's callback for %s", name,
+             f.other.by.call ? f.other.by.call : "the runtime");
+    sg_report(&f);
+}
+
 void sg_strict_enter(const char *name)
 {
-    struct sg_strict_tls *tls = &sg_tls()->strict;
+    struct sg_tls *all = sg_tls();
+    struct sg_strict_tls *tls = &all->strict;
     uint64_t number = atomic_fetch_add(&calls, 1) + 1;
 
     if (tls->depth < SG_STRICT_FRAMES)
         tls->frames[tls->depth] = (struct sg_strict_frame){.name = name, .number = number};
     tls->depth++;
+    if (all->in_callback)
+        in_host_function(name);
+    else if (tls->in_tool)
+        in_tool(tls, name);
 }
 
 CUresult sg_strict_exit(CUresult result)
@@ -128,7 +179,27 @@ void sg_strict_tool(int change)
 
 void sg_strict_end(void)
 {
+    if (sg_ready() == CUDA_SUCCESS)
+        sg_strict_leaks();
     sg_report_close();
+}
+
+/* ---- captures -------------------------------------------------------------------------------- */
+
+void sg_strict_capture(const struct sg_capture *c)
+{
+    static const char *const modes[] = {"global", "thread-local", "relaxed"};
+    struct sg_finding f = {.rule = SG_RULE_CAPTURE_INVALIDATED, .at = sg_strict_at()};
+    bool other_thread = c->thread != sg_tls();
+
+    f.other.by = c->by;
+    f.other.stream = c->origin ? c->origin->id : 0;
+    snprintf(f.text, sizeof(f.text),
+             "%s%s invalidates the capture of stream %llu in %s mode, begun by %s (call %llu)",
+             f.at.by.call ? f.at.by.call : "a call", other_thread ? " of another thread" : "",
+             (unsigned long long)f.other.stream, modes[c->mode], c->by.call ? c->by.call : "a call",
+             (unsigned long long)c->by.number);
+    sg_report(&f);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -167,6 +238,8 @@ void sg_strict_fault(const struct sg_fault *fault)
         sg_book_near(fault->address, &f.near);
     f.rule = rule_of(fault->kind, &f.near);
     f.at.line = fault->line;
+    f.at.file = fault->file;
+    f.at.src_line = fault->src_line;
     f.at.has_thread = f.at.kernel != NULL;
     for (unsigned d = 0; d < 3; d++) {
         f.at.block[d] = fault->block[d];

@@ -135,6 +135,9 @@ bool sg_book_near(uint64_t addr, struct sg_near *out);
 /** sg_book_stale - were the bytes freed by an earlier call? Then @out says which. */
 bool sg_book_stale(uint64_t addr, struct sg_near *out);
 
+/** sg_book_each - what lives, by ascending address; @fn must not ask the book */
+void sg_book_each(void (*fn)(void *arg, const struct sg_near *alive), void *arg);
+
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 /** sg_strict_fault - a kernel or copy was stopped: as a finding, with what lies at the address */
@@ -143,5 +146,12 @@ void sg_strict_fault(const struct sg_fault *fault);
 void sg_strict_stale(uint64_t addr, const char *what, bool query);
 /** sg_strict_double_free - report if a call frees what an earlier one has freed */
 void sg_strict_double_free(uint64_t addr);
+
+struct sg_capture;
+
+/** sg_strict_capture - a call has just made a capture invalid. With the engine's lock. */
+void sg_strict_capture(const struct sg_capture *c);
+/** sg_strict_leaks - the process ends: what was made and never freed or destroyed (leak.c) */
+void sg_strict_leaks(void);
 
 #endif

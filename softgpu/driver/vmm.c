@@ -142,6 +142,18 @@ static struct sg_phys *phys_make(size_t size, const CUmemAllocationProp *prop)
     return NULL;
 }
 
+size_t sg_vmm_handles(void)
+{
+    struct sg_memory *m = sg_memory_lock();
+    uint64_t base = 0, value = 0;
+    size_t n = 0;
+
+    for (uint64_t at = 0; sg_index_next(m->handles, at, &base, NULL, &value); at = base + 1)
+        n += ((const struct sg_phys *)(uintptr_t)value)->refs != 0;
+    sg_memory_unlock();
+    return n;
+}
+
 CUresult sg_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
                         const CUmemAllocationProp *prop, unsigned long long flags)
 {

@@ -104,6 +104,9 @@ struct sg_fault {
     uint32_t line; /* of the PTX, 0: unknown */
     uint32_t block[3], thread[3];
     uint64_t address;
+    const char *kernel; /* lives as long as the image; NULL: not known */
+    const char *file;   /* of .loc, and its line; NULL: not known */
+    uint32_t src_line;
     char text[512]; /* one line for the user: what, kernel, PTX line, block, thread, address */
 };
 

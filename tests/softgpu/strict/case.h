@@ -4,7 +4,7 @@
 #ifndef TEST_SOFTGPU_STRICT_CASE_H
 #define TEST_SOFTGPU_STRICT_CASE_H
 
-#include <cuda.h>
+#include "tests/softgpu/driver/newest.h"
 
 #include <stdbool.h>
 #include <stdint.h>
