@@ -13,6 +13,7 @@
 
 #include "common/common.h"
 #include "softgpu/mem/mem.h"
+#include "softgpu/mem/touch.h"
 #include "softgpu/ptx/ptx.h"
 
 #include <stdbool.h>
@@ -132,6 +133,9 @@ struct sg_launch {
     /* Text of printf, whole lines of one call at a time; called from any worker, one at a time. */
     void (*print)(void *arg, const char *text, size_t n);
     void *print_arg;
+    /* What the launch reads and writes of global memory is added, where a watcher does that; NULL:
+     * nobody asks. */
+    struct sg_touch *touch;
     /* In this order, up to the first NULL; borrowed. Ten times slower with any. */
     const struct sg_watcher *watchers[SG_MAX_WATCHERS];
 };
