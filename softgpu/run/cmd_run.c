@@ -22,6 +22,8 @@ static const struct tb_cli_option options[] = {
      "report or fail: find what the manuals forbid (off)"},
     {"--report", NULL, TB_CLI_STRING, AT(report), "FILE",
      "findings of --strict, a JSON object a line; %p in the name is the process"},
+    {"--eager", NULL, TB_CLI_FLAG, AT(eager), NULL,
+     "PyTorch's eager operators run on the CPU (twinbit.eager)"},
     {"--force", NULL, TB_CLI_FLAG, AT(force), NULL, "run CMD though it cannot work"},
     {"--libdir", NULL, TB_CLI_STRING, AT(libdir), "DIR",
      "folder of libcuda.so.1 (also: SOFTGPU_LIBDIR)"},

@@ -29,12 +29,23 @@ static bool resolve(const char *dir, char *out)
     return has_driver(dir) && realpath(dir, out);
 }
 
+/* The folder of the program that runs; @out: SG_RUN_PATH bytes. */
+static enum tb_status own_folder(char *out, struct tb_error *err)
+{
+    ssize_t n = readlink("/proc/self/exe", out, SG_RUN_PATH - 1);
+
+    if (n <= 0)
+        return tb_fail_sys(err, TB_ERR_SYS, errno, "cannot read '/proc/self/exe'");
+    out[n] = '\0';
+    *strrchr(out, '/') = '\0';
+    return TB_OK;
+}
+
 enum tb_status sg_run_libdir(const char *given, char *out, struct tb_error *err)
 {
     static const char *const beside[] = {"../softgpu/lib", "../lib/softgpu"};
     const char *env = getenv("SOFTGPU_LIBDIR");
     char exe[SG_RUN_PATH], dir[SG_RUN_PATH + 32];
-    ssize_t n;
 
     if (given || (env && *env)) {
         if (resolve(given ? given : env, out))
@@ -42,11 +53,9 @@ enum tb_status sg_run_libdir(const char *given, char *out, struct tb_error *err)
         return tb_fail(err, TB_ERR_NOTFOUND, "no libcuda.so.1 in '%s' (%s)", given ? given : env,
                        given ? "--libdir" : "SOFTGPU_LIBDIR");
     }
-    n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    if (n <= 0)
-        return tb_fail_sys(err, TB_ERR_SYS, errno, "cannot read '/proc/self/exe'");
-    exe[n] = '\0';
-    *strrchr(exe, '/') = '\0';
+    enum tb_status st = own_folder(exe, err);
+    if (st != TB_OK)
+        return st;
     for (size_t i = 0; i < TB_ARRAY_LEN(beside); i++) {
         snprintf(dir, sizeof(dir), "%s/%s", exe, beside[i]);
         if (resolve(dir, out))
@@ -207,6 +216,27 @@ static enum tb_status set_loading(const char *libdir, struct tb_error *err)
     return st == TB_OK ? preload(libdir, RUNTIME, err) : st;
 }
 
+/* Python runs the hook of this folder at its start, and that waits for torch. */
+static enum tb_status set_eager(bool asked, struct tb_error *err)
+{
+    const char *env = getenv("SOFTGPU_EAGER");
+    char exe[SG_RUN_PATH], hook[SG_RUN_PATH + 64], folder[SG_RUN_PATH];
+    enum tb_status st;
+
+    if (!asked && env && *env && strcmp(env, "0") != 0 && strcmp(env, "1") != 0)
+        return tb_fail(err, TB_ERR_ARG, "SOFTGPU_EAGER='%s' is not 0 or 1", env);
+    if (!asked && (!env || strcmp(env, "1") != 0))
+        return TB_OK;
+    st = own_folder(exe, err);
+    if (st != TB_OK)
+        return st;
+    snprintf(hook, sizeof(hook), "%s/../lib/twinbit/python/eager", exe);
+    if (!realpath(hook, folder))
+        return tb_fail_sys(err, TB_ERR_NOTFOUND, errno, "no '%s', which --eager needs", hook);
+    st = set("SOFTGPU_EAGER", "1", err);
+    return st == TB_OK ? prepend("PYTHONPATH", folder, err) : st;
+}
+
 enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *argv,
                               struct tb_error *err)
 {
@@ -229,5 +259,7 @@ enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *arg
     find_command(argv[0], program);
     if (program[0] && !opt->force && sg_program_inspect(program, &p, NULL) == TB_OK)
         st = sg_program_refuse(&p, program, libdir, read.arch, err);
+    if (st == TB_OK)
+        st = set_eager(opt->eager, err);
     return st == TB_OK ? set_loading(libdir, err) : st;
 }

@@ -23,6 +23,7 @@ struct sg_run_options { /* NULL, 0 and false: what the environment or softgpu it
     const char *strict;     /* "report", "fail" */
     const char *report;     /* file of the findings; one that is there is removed */
     bool force;             /* run what cannot work, too */
+    bool eager;             /* CPU bodies for PyTorch's eager operators; also: SOFTGPU_EAGER=1 */
 };
 
 /** sg_run_libdir - the folder of libcuda.so.1: @given, else $SOFTGPU_LIBDIR, else beside this

@@ -286,8 +286,8 @@ static void explain(const struct sg_rt_symbol *s, cudaError_t err)
         sg_rt_log(
             1,
             "kernel '%s' cannot run: it is there as machine code only, without PTX; compile it "
-            "with -gencode arch=compute_80,code=compute_80, or (a framework's own kernel) use "
-            "the framework's compiler or the CPU for that operator",
+            "with -gencode arch=compute_80,code=compute_80; if it is PyTorch's own, torch.compile "
+            "replaces it, or 'softgpu run --eager' (twinbit.eager) runs such operators on the CPU",
             s->name);
     else
         sg_rt_log(1, "kernel '%s' cannot run: %s", s->name, sg_cudaGetErrorName(err));

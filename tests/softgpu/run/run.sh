@@ -111,6 +111,17 @@ check "ptxas, no such folder" 1 "$ptxas" "$work/a.ptx" -o "$work/none/b"
 has "cannot write '$work/none/b': No such file"
 check "ptxas, a full disk" 1 "$ptxas" "$work/a.ptx" -o /dev/full
 has "cannot write '/dev/full': No space"
+# PyTorch's eager operators: a hook for Python
+# shellcheck disable=SC2016
+eager='echo "P=$PYTHONPATH E=$SOFTGPU_EAGER"'
+check "not eager" 0 env PYTHONPATH=/p SOFTGPU_EAGER=0 "$softgpu" run -- sh -c "$eager"
+has "P=/p E=0"
+check "eager" 0 env -u PYTHONPATH "$softgpu" run --eager -- sh -c "$eager"
+has "/lib/twinbit/python/eager E=1"
+check "eager by variable" 0 env PYTHONPATH=/p SOFTGPU_EAGER=1 "$softgpu" run -- sh -c "$eager"
+has "/lib/twinbit/python/eager:/p E=1"
+check "eager, wrong" 2 env SOFTGPU_EAGER=yes "$softgpu" run -- true
+has "SOFTGPU_EAGER='yes' is not 0 or 1"
 check "a script" 3 "$softgpu" run -- sh -c 'exit 3'
 check "a signal" 143 "$softgpu" run -- sh -c 'kill -TERM $$'
 check "not there" 127 "$softgpu" run -- "$work/nothing"
