@@ -146,13 +146,13 @@ static void deliver_resource(const struct sg_notice *n)
     CUpti_ResourceData data = {.context = n->ctx, .resourceHandle = {.stream = n->stream}};
     CUpti_ModuleResourceData module = {n->module.id, n->module.size, n->module.data};
     CUpti_StreamAttrData attribute = {n->stream, n->attribute, n->value};
-    CUpti_GraphData graph = {.graph = n->graph,
-                             .originalGraph = n->original_graph,
-                             .node = n->node,
-                             .originalNode = n->original_node,
-                             .nodeType = n->type,
-                             .dependency = n->dependency,
-                             .graphExec = n->exec};
+    CUpti_GraphData of_graph = {.graph = n->graph,
+                                .originalGraph = n->original_graph,
+                                .node = n->node,
+                                .originalNode = n->original_node,
+                                .nodeType = n->type,
+                                .dependency = n->dependency,
+                                .graphExec = n->exec};
 
     if (n->kind == SG_NOTICE_INIT) { /* seen by others on a GPU: there are no data */
         sg_cupti_deliver(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CU_INIT_FINISHED, NULL);
@@ -163,7 +163,7 @@ static void deliver_resource(const struct sg_notice *n)
     else if (n->kind == SG_NOTICE_STREAM_ATTRIBUTE)
         data.resourceDescriptor = &attribute;
     else if (n->kind >= SG_NOTICE_GRAPH_CREATED && n->kind <= SG_NOTICE_EXEC_DESTROY)
-        data.resourceDescriptor = &graph;
+        data.resourceDescriptor = &of_graph;
     if (resource_ids[n->kind] < domain_size(CUPTI_CB_DOMAIN_RESOURCE))
         sg_cupti_deliver(CUPTI_CB_DOMAIN_RESOURCE, resource_ids[n->kind], &data);
 }
