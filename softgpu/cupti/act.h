@@ -4,6 +4,7 @@
  *
  * act_call.c   what the hooks of calls bring: API, synchronisation, event, correlation records
  * act_work.c   what the driver tells of executed work (driver/trace.h)
+ * act_object.c devices, contexts and streams
  * act_kinds.c  what is enabled, for whom
  * act_buffer.c the buffers: requested when a record needs one, completed when one is full or
  *              flushed, by the thread that fills or flushes
@@ -103,6 +104,13 @@ struct sg_act_call {
     uint64_t start;
 };
 const struct sg_act_call *sg_act_call(void);
+
+/* ---- act_object.c -------------------------------------------------------------------------------
+ */
+
+void sg_act_notice(const struct sg_notice *n);
+/** sg_act_dump - records of what there is already, if the kind has such */
+CUptiResult sg_act_dump(CUpti_ActivityKind kind);
 
 /* ---- act_work.c ---------------------------------------------------------------------------------
  */

@@ -286,4 +286,5 @@ static void leave(struct sg_call *call, bool runtime)
         put_call(call, runtime, end);
 }
 
-const struct sg_cupti_listener sg_act_listener = {.enter = enter, .exit = leave};
+const struct sg_cupti_listener sg_act_listener = {
+    .enter = enter, .exit = leave, .notice = sg_act_notice};

@@ -25,6 +25,9 @@ static const struct {
     RECORD(MEMSET, CUpti_ActivityMemset4),
     RECORD(KERNEL, struct sg_act_kernel),
     RECORD(CONCURRENT_KERNEL, struct sg_act_kernel),
+    RECORD(DEVICE, struct sg_act_device),
+    RECORD(CONTEXT, struct sg_act_context),
+    RECORD(STREAM, CUpti_ActivityStream),
     RECORD(DRIVER, CUpti_ActivityAPI),
     RECORD(RUNTIME, CUpti_ActivityAPI),
     RECORD(MEMCPY2, CUpti_ActivityMemcpyPtoP4),
@@ -184,7 +187,9 @@ CUptiResult sg_cuptiActivityDisable(CUpti_ActivityKind kind)
 
 CUptiResult sg_cuptiActivityEnableAndDump(CUpti_ActivityKind kind)
 {
-    return set(kind, true);
+    CUptiResult r = set(kind, true);
+
+    return r == CUPTI_SUCCESS ? sg_act_dump(kind) : r;
 }
 
 static CUptiResult set_context(CUcontext ctx, CUpti_ActivityKind kind, bool on)

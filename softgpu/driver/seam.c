@@ -118,6 +118,110 @@ static const char *runtime_symbol(const void *func)
     return rt ? rt->symbol(func) : NULL;
 }
 
+/* ---- what records of objects hold ---------------------------------------------------------- */
+
+static void describe_context(const struct CUctx_st *ctx, struct softgpu_context_info *out)
+{
+    const struct CUctx_st *root = sg_context_root((struct CUctx_st *)ctx);
+
+    *out = (struct softgpu_context_info){
+        .id = atomic_load(&ctx->uid),
+        .parent = root != ctx ? atomic_load(&root->uid) : 0,
+        .device = (uint32_t)ctx->dev->ordinal,
+        .null_stream = ctx->legacy ? (uint32_t)ctx->legacy->id : 0,
+        .green = ctx->green != NULL,
+        .sms = sg_context_sms(ctx),
+    };
+}
+
+static void describe_stream(const struct CUstream_st *s, struct softgpu_stream_info *out)
+{
+    *out = (struct softgpu_stream_info){.id = (uint32_t)s->id,
+                                        .context = atomic_load(&s->ctx->uid),
+                                        .priority = s->priority,
+                                        .flags = s->flags,
+                                        .null = s->legacy};
+}
+
+static bool context_info(CUcontext ctx, struct softgpu_context_info *out)
+{
+    if (!ctx || !is_context(ctx))
+        return false;
+    describe_context(ctx, out);
+    return true;
+}
+
+static bool stream_info(CUstream s, struct softgpu_stream_info *out)
+{
+    if (!sg_handle_is(s, SG_MAGIC_STREAM))
+        return false;
+    describe_stream(s, out);
+    return true;
+}
+
+static size_t contexts(struct softgpu_context_info *out, size_t n)
+{
+    size_t found = 0;
+
+    pthread_mutex_lock(&sg_driver.lock);
+    for (const struct CUctx_st *c = sg_driver.contexts; c; c = c->next) {
+        if (!c->active)
+            continue;
+        if (found < n)
+            describe_context(c, &out[found]);
+        found++;
+    }
+    pthread_mutex_unlock(&sg_driver.lock);
+    return found;
+}
+
+static void add_stream(const struct CUstream_st *s, struct softgpu_stream_info *out, size_t n,
+                       size_t *found)
+{
+    if (!s || s->dead)
+        return;
+    if (*found < n)
+        describe_stream(s, &out[*found]);
+    ++*found;
+}
+
+static size_t streams(struct softgpu_stream_info *out, size_t n)
+{
+    size_t found = 0;
+
+    if (sg_ready() != CUDA_SUCCESS)
+        return 0;
+    pthread_mutex_lock(&sg_driver.lock);
+    sg_engine_lock();
+    for (const struct CUctx_st *c = sg_driver.contexts; c; c = c->next) {
+        if (!c->active)
+            continue;
+        add_stream(c->legacy, out, n, &found);
+        for (const struct CUstream_st *s = c->streams; s; s = s->next_in_ctx)
+            add_stream(s, out, n, &found);
+    }
+    sg_engine_unlock();
+    pthread_mutex_unlock(&sg_driver.lock);
+    return found;
+}
+
+static bool attribute(int device_ordinal, CUdevice_attribute a, int *value)
+{
+    return sg_cuDeviceGetAttribute(value, a, device_ordinal) == CUDA_SUCCESS;
+}
+
+static bool identity(int device_ordinal, const char **name, CUuuid *uuid, uint64_t *memory)
+{
+    struct sg_device *dev;
+
+    if (sg_device_at(device_ordinal, &dev) != CUDA_SUCCESS)
+        return false;
+    *name = dev->name;
+    *uuid = dev->uuid;
+    *memory = dev->memory;
+    return true;
+}
+
 const struct softgpu_tools *softgpu_tools(void)
 {
     static const struct softgpu_tools tools = {
@@ -134,6 +238,12 @@ const struct softgpu_tools *softgpu_tools(void)
         .node = node,
         .function = function,
         .runtime_symbol = runtime_symbol,
+        .context_info = context_info,
+        .stream_info = stream_info,
+        .contexts = contexts,
+        .streams = streams,
+        .attribute = attribute,
+        .identity = identity,
         .set_trace = sg_trace_set,
         .event = sg_trace_event_ids,
         .place = sg_trace_place,

@@ -107,6 +107,20 @@ struct softgpu_runtime {
     const char *(*symbol)(const void *func);
 };
 
+struct softgpu_context_info {
+    uint32_t id, parent; /* parent: of a green context */
+    uint32_t device, null_stream;
+    bool green;
+    uint32_t sms; /* that it may use */
+};
+
+struct softgpu_stream_info {
+    uint32_t id, context;
+    int priority;
+    unsigned flags; /* CUstream_flags */
+    bool null;
+};
+
 /* What a tool may ask. Any thread; nothing here takes a lock that is held while work runs. Handles
  * that are none give false or NULL, they are never followed. */
 struct softgpu_tools {
@@ -126,6 +140,14 @@ struct softgpu_tools {
     /* the name of a kernel; a CUkernel is legal */
     const char *(*function)(CUfunction f);
     const char *(*runtime_symbol)(const void *func);
+    bool (*context_info)(CUcontext ctx, struct softgpu_context_info *out);
+    bool (*stream_info)(CUstream stream, struct softgpu_stream_info *out);
+    /* all that are there; how many, of which the first @n are filled in */
+    size_t (*contexts)(struct softgpu_context_info *out, size_t n);
+    size_t (*streams)(struct softgpu_stream_info *out, size_t n);
+    /* of a visible device; false: there is none of that number */
+    bool (*attribute)(int device, CUdevice_attribute attribute, int *value);
+    bool (*identity)(int device, const char **name, CUuuid *uuid, uint64_t *memory);
     /* report executed work (trace.h); NULL: no more. @hooks is borrowed for ever. */
     void (*set_trace)(const struct softgpu_trace_hooks *hooks);
     bool (*event)(CUevent event, struct softgpu_recorded *out);

@@ -60,6 +60,12 @@ static size_t size_of_kind(CUpti_ActivityKind kind)
         return sizeof(CUpti_ActivitySynchronization2);
     case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
         return sizeof(CUpti_ActivityCudaEvent2);
+    case CUPTI_ACTIVITY_KIND_CONTEXT:
+        return sizeof(CUpti_ActivityContext2);
+    case CUPTI_ACTIVITY_KIND_STREAM:
+        return sizeof(CUpti_ActivityStream);
+    case CUPTI_ACTIVITY_KIND_DEVICE:
+        return sizeof(CUpti_ActivityDevice4);
     case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
         return sizeof(CUpti_ActivityGraphTrace2);
     default:

@@ -418,6 +418,100 @@ static void test_activity__queries_that_find_work_are_left_out_if_asked_for(void
     OK(cuMemFree(flag));
 }
 
+/* The record of an object by its id, NULL: there is none. */
+static const CUpti_ActivityStream *stream_record(uint32_t id)
+{
+    const CUpti_ActivityStream *r;
+
+    for (unsigned i = 0; (r = record(CUPTI_ACTIVITY_KIND_STREAM, i)); i++)
+        if (r->streamId == id)
+            return r;
+    return NULL;
+}
+
+static const CUpti_ActivityContext2 *context_record(uint32_t id)
+{
+    const CUpti_ActivityContext2 *r;
+
+    for (unsigned i = 0; (r = record(CUPTI_ACTIVITY_KIND_CONTEXT, i)); i++)
+        if (r->contextId == id)
+            return r;
+    return NULL;
+}
+
+static void test_activity__contexts_and_streams_are_told_when_they_are_made(void **state)
+{
+    struct queue *q = *state;
+    CUcontext other;
+    CUstream s;
+    uint32_t id, s_id, null_id;
+    const CUpti_ActivityStream *r;
+
+    enable(CUPTI_ACTIVITY_KIND_CONTEXT);
+    enable(CUPTI_ACTIVITY_KIND_STREAM);
+    enable(CUPTI_ACTIVITY_KIND_DRIVER);
+    OK(cuDevicePrimaryCtxRetain(&other, 1));
+    OK(cuCtxSetCurrent(other));
+    OK(cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, -3));
+    FINE(cuptiGetContextId(other, &id));
+    FINE(cuptiGetStreamIdEx(other, s, 0, &s_id));
+    FINE(cuptiGetStreamIdEx(other, NULL, 0, &null_id));
+    FINE(cuptiActivityFlushAll(0));
+    assert_int_equal(count(CUPTI_ACTIVITY_KIND_CONTEXT), 1);
+    assert_int_equal(count(CUPTI_ACTIVITY_KIND_STREAM), 2);
+    assert_non_null(context_record(id));
+    assert_int_equal(context_record(id)->deviceId, 1);
+    assert_int_equal(context_record(id)->nullStreamId, null_id);
+    assert_int_equal(context_record(id)->computeApiKind, CUPTI_ACTIVITY_COMPUTE_API_CUDA);
+    assert_int_equal(stream_record(null_id)->flag, CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL);
+    r = stream_record(s_id);
+    assert_int_equal(r->contextId, id);
+    assert_int_equal(r->flag, CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING);
+    assert_int_equal((int32_t)r->priority, -3);
+    assert_int_equal(
+        r->correlationId,
+        call_record(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuStreamCreateWithPriority)
+            ->correlationId);
+    OK(cuStreamDestroy(s));
+    OK(cuCtxSetCurrent(q->ctx));
+    OK(cuDevicePrimaryCtxRelease(1));
+}
+
+static void test_activity__what_is_there_already_is_told_if_asked_for(void **state)
+{
+    struct queue *q = *state;
+    CUstream s = queue_stream(CU_STREAM_DEFAULT), gone = queue_stream(CU_STREAM_DEFAULT);
+    uint32_t id, s_id, gone_id;
+    const CUpti_ActivityDevice4 *d;
+    int sms;
+
+    FINE(cuptiGetContextId(q->ctx, &id));
+    FINE(cuptiGetStreamIdEx(NULL, s, 0, &s_id));
+    FINE(cuptiGetStreamIdEx(NULL, gone, 0, &gone_id));
+    OK(cuStreamDestroy(gone));
+    enable(CUPTI_ACTIVITY_KIND_CONTEXT); /* only what comes from now on */
+    FINE(cuptiActivityFlushAll(0));
+    assert_int_equal(client.n, 0);
+    FINE(cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_CONTEXT));
+    FINE(cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_STREAM));
+    FINE(cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_DEVICE));
+    FINE(cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_MEMSET)); /* as without */
+    FINE(cuptiActivityFlushAll(0));
+    assert_non_null(context_record(id));
+    assert_non_null(stream_record(s_id));
+    assert_null(stream_record(gone_id));
+    assert_int_equal(stream_record(s_id)->flag, CUPTI_ACTIVITY_STREAM_CREATE_FLAG_DEFAULT);
+    assert_int_equal(count(CUPTI_ACTIVITY_KIND_DEVICE), 2);
+    d = record(CUPTI_ACTIVITY_KIND_DEVICE, 1);
+    OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1));
+    assert_int_equal(d->id, 1);
+    assert_int_equal(d->numMultiprocessors, sms);
+    assert_int_equal(d->numThreadsPerWarp, 32);
+    assert_true(d->globalMemoryBandwidth > 1000000 && d->globalMemorySize >= 1 << 20);
+    assert_true(d->name && strlen(d->name) > 0);
+    OK(cuStreamDestroy(s));
+}
+
 static void test_activity__single_functions_are_enabled_and_disabled(void **state)
 {
     struct queue *q = *state;
@@ -543,6 +637,8 @@ int main(void)
         TEST(synchronisations_and_events_know_each_other),
         TEST(events_have_device_times_if_asked_for),
         TEST(queries_that_find_work_are_left_out_if_asked_for),
+        TEST(contexts_and_streams_are_told_when_they_are_made),
+        TEST(what_is_there_already_is_told_if_asked_for),
         TEST(single_functions_are_enabled_and_disabled),
         TEST(a_context_may_have_settings_of_its_own),
         TEST(a_failing_call_has_its_error),
