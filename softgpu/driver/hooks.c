@@ -143,14 +143,11 @@ static _Atomic(const char *) reported[REPORTED_MAX];
 
 CUresult sg_unsupported(const char *name)
 {
-    /* asked for by NVRTC, nvJitLink and others, which go on without: nothing worth a line */
-    int level = strcmp(name, "cuGetExportTable") == 0 ? 2 : 1;
-
     for (unsigned i = 0; i < REPORTED_MAX; i++) {
         const char *none = NULL;
 
         if (atomic_compare_exchange_strong(&reported[i], &none, name)) {
-            sg_log(level, "%s is not supported", name);
+            sg_log(1, "%s is not supported", name);
             break;
         }
         if (none == name || strcmp(none, name) == 0)

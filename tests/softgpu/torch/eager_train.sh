@@ -19,7 +19,11 @@ lacks err "cannot run"
 echo "eager training ok"
 
 expect 1 softgpu run -- "$PYTHON" "$script" cuda conv
+contains err "CUDNN_STATUS_NOT_INITIALIZED"
+matches err "^softgpu: 'libcudnn[^']*' cannot run: .*torch.compile replaces it.*'softgpu run --eager' \(twinbit.eager\)"
+[ "$(grep -c 'cannot run' err)" -eq 1 ] || fail "not one line that says what cannot run"
+expect 1 softgpu run -- "$PYTHON" -c 'import torch; torch.zeros(4, device="cuda") + 1'
 contains err "no kernel image is available for execution on the device"
 matches err "^softgpu: kernel '_Z[A-Za-z0-9_]*' cannot run: .*'softgpu run --eager' \(twinbit.eager\)"
-[ "$(grep -c 'cannot run' err)" -eq 1 ] || fail "more than one line says that a kernel cannot run"
-echo "refused ok"
+[ "$(grep -c 'cannot run' err)" -eq 1 ] || fail "not one line that says what cannot run"
+echo "refusals ok"

@@ -12,6 +12,7 @@ while [ "${1#--}" != "$1" ]; do
     case $1 in
     --needs)
         need_module "$2"
+        need_program gcc # Triton compiles its launchers
         shift 2
         ;;
     --eager)
