@@ -88,9 +88,14 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
 #ifdef TB_HAVE_SOFTGPU
 enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
 {
-    const struct sg_run_options opt = {0};
+    const struct sg_run_options opt = {
+        .faults = r->faults.item, .nfaults = r->faults.count, .fault_log = r->fault_log};
 
-    return r->device == TB_CLI_DEVICE_SOFTGPU ? sg_run_prepare(&opt, r->argv, err) : TB_OK;
+    if (r->device == TB_CLI_DEVICE_SOFTGPU)
+        return sg_run_prepare(&opt, r->argv, err);
+    if (r->faults.count != 0 || r->fault_log)
+        return tb_fail(err, TB_ERR_ARG, "--fault breaks the software device: add --device softgpu");
+    return TB_OK;
 }
 #else
 enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)

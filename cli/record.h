@@ -19,6 +19,8 @@ struct tb_cli_recording {
     uint64_t max_size;         /* bytes, 0: no limit */
     struct tb_cli_steps steps; /* recorded at `level`; the others at boundary */
     struct tb_cli_list snapshots;
+    struct tb_cli_list faults; /* of the software device, as `softgpu run --fault` takes them */
+    const char *fault_log;     /* NULL: none */
 };
 
 #define TB_CLI_LEVELS "boundary|op"
@@ -38,7 +40,8 @@ enum tb_status tb_cli_check_snapshots(const struct tb_cli_list *list,
 /**
  * tb_cli_use_device - let the jobs that this process starts find the chosen device
  * softgpu: sets the environment of this process as `softgpu run` does.
- * Returns: TB_ERR_UNSUPPORTED if the job cannot work there, with what mends it.
+ * Returns: TB_ERR_ARG for faults that are none, or of a device that is not the software one;
+ * TB_ERR_UNSUPPORTED if the job cannot work there, with what mends it.
  */
 enum tb_status tb_cli_use_device(const struct tb_cli_recording *r,
                                  struct tb_error *err) TB_MUST_CHECK;

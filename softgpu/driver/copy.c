@@ -1,5 +1,6 @@
 /* Copies and fills as work: what makes one, and what executes it. Every copy is a box of rows, from
  * a CUDA_MEMCPY3D; every fill a rectangle. */
+#include "softgpu/driver/broken.h"
 #include "softgpu/driver/memory_internal.h"
 #include "softgpu/driver/strict.h"
 
@@ -214,7 +215,11 @@ CUresult sg_copy_run(const struct sg_copy_work *c, struct CUctx_st *ctx)
     if (!box_span(&b, at.dst_pitch, at.dst_slice, &n) ||
         !reachable(at.dst, n, c->dst_type, ctx, true))
         return fault(ctx, "destination of a copy", at.dst, n);
+    if (sg_driver.broken)
+        sg_broken_before(sg_driver.broken, (uint32_t)ctx->dev->ordinal);
     move_all(b, &at);
+    if (sg_driver.broken)
+        sg_broken_copy(c, ctx);
     return CUDA_SUCCESS;
 }
 
@@ -298,7 +303,11 @@ CUresult sg_fill_run(const struct sg_fill_work *f, struct CUctx_st *ctx)
         return CUDA_SUCCESS;
     if (!box_span(&b, f->pitch, 0, &n) || !reachable(f->dst, n, CU_MEMORYTYPE_DEVICE, ctx, true))
         return fault(ctx, "a memset", f->dst, n);
+    if (sg_driver.broken)
+        sg_broken_before(sg_driver.broken, (uint32_t)ctx->dev->ordinal);
     for (uint64_t y = 0; y < f->height; y++)
         fill_row((void *)(uintptr_t)(f->dst + y * f->pitch), f);
+    if (sg_driver.broken)
+        sg_broken_after(sg_driver.broken, (uint32_t)ctx->dev->ordinal);
     return CUDA_SUCCESS;
 }

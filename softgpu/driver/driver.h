@@ -61,6 +61,7 @@ enum sg_magic {
 
 struct sg_pool;
 struct sg_engine;
+struct sg_broken;
 
 struct sg_device {
     int ordinal; /* among the visible ones; position in sg_driver.devices */
@@ -302,6 +303,7 @@ struct sg_driver {
     struct CUctx_st *contexts;
     struct sg_engine *engine;
     struct sg_memory *memory;
+    struct sg_broken *broken; /* NULL: nothing is */
     atomic_uint next_id, next_uid;
     uint32_t modules; /* loaded so far */
 };

@@ -1,4 +1,5 @@
 /* cuInit and the one global state. */
+#include "softgpu/driver/broken.h"
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/hooks.h"
 #include "softgpu/driver/strict.h"
@@ -104,6 +105,8 @@ static CUresult start(void)
     sg_usage_init();
     if (sg_strict())
         sg_mem_quarantine(sg_driver.mem, sg_driver.mem->span / 4);
+    if ((r = sg_broken_start()) != CUDA_SUCCESS)
+        return r;
     sg_hooks_init();
     if (pthread_atfork(NULL, NULL, forked) != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;

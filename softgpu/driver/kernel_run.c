@@ -1,4 +1,5 @@
 /* Execution of one launch, called by the queue without locks. */
+#include "softgpu/driver/broken.h"
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/usage.h"
@@ -52,7 +53,9 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
     enum tb_status status;
 
     sg_usage_begin(dev->physical);
-    status = sg_exec_run(sg_driver.machine, &launch, &fault, &stats, &err);
+    status = sg_driver.broken
+                 ? sg_broken_run(sg_driver.broken, sg_driver.machine, &launch, &fault, &stats, &err)
+                 : sg_exec_run(sg_driver.machine, &launch, &fault, &stats, &err);
     sg_usage_end(dev->physical);
     k->func->launches++;
     if (printed)

@@ -1,3 +1,4 @@
+#include "softgpu/broken/broken.h"
 #include "softgpu/driver/core.h"
 
 #include <ctype.h>
@@ -147,6 +148,18 @@ static bool read_strict(struct sg_options *opt, struct tb_error *err)
     return true;
 }
 
+/* Read here to refuse it before a program starts; the device is broken by broken.c. */
+static bool read_faults(unsigned devices, unsigned sms, struct tb_error *err)
+{
+    const char *text = getenv("SOFTGPU_FAULT"), *log = getenv("SOFTGPU_FAULT_LOG");
+    const char *replay = getenv("SOFTGPU_FAULT_REPLAY");
+
+    if (log && *log && !(text && *text) && !(replay && *replay))
+        return refuse("SOFTGPU_FAULT_LOG", log,
+                      "of use without SOFTGPU_FAULT (--fault) or SOFTGPU_FAULT_REPLAY", err);
+    return sg_broken_check(text, devices, sms, err) == TB_OK;
+}
+
 enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
 {
     const char *name = getenv("SOFTGPU_NAME");
@@ -165,7 +178,7 @@ enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
         !number("SOFTGPU_WORKERS", 0, 1024, &workers, err) ||
         !number("SOFTGPU_SEED", 0, UINT64_MAX, &seed, err) || !read_arch(&opt->arch, err) ||
         !read_memory(&opt->memory, err) || !read_order(&opt->in_order, err) || !read_isa(err) ||
-        !read_strict(opt, err))
+        !read_strict(opt, err) || !read_faults((unsigned)devices, (unsigned)sms, err))
         return TB_ERR_ARG;
     opt->devices = (unsigned)devices;
     opt->sms = (unsigned)sms;

@@ -50,8 +50,12 @@ bool sg_watch_access(struct sg_warp *w, unsigned lane, struct sg_block *shared_o
                           .write = write};
     const struct sg_step *step = w->block->run->step;
 
-    if (step == NULL) /* executed for lanes at different places: nobody can say where */
+    if (step == NULL) { /* executed for lanes at different places: nobody can say where */
+        EACH(w->block->run->launch, at)
+        if (write && (*at)->unseen != NULL)
+            (*at)->unseen((*at)->arg);
         return true;
+    }
     EACH(w->block->run->launch, at)
     if ((*at)->access != NULL && !(*at)->access((*at)->arg, step, &a))
         return false;

@@ -52,6 +52,9 @@ struct sg_watcher {
     void (*enter)(void *arg, const struct sg_step *step);
     void (*exit)(void *arg, const struct sg_step *step);
     bool (*access)(void *arg, const struct sg_step *step, const struct sg_access *access);
+    /* memory is about to be written for lanes at different places at once: access() is not called
+     */
+    void (*unseen)(void *arg);
     void *arg;
 };
 

@@ -5,7 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AT(member) offsetof(struct sg_run_options, member)
+struct options {
+    struct sg_run_options run;
+    struct tb_cli_list faults;
+};
+
+#define AT(member) offsetof(struct options, run.member)
 
 static const struct tb_cli_option options[] = {
     {"--devices", NULL, TB_CLI_NUMBER, AT(devices), "N", "how many devices there are (1)"},
@@ -24,6 +29,12 @@ static const struct tb_cli_option options[] = {
      "findings of --strict, a JSON object a line; %p in the name is the process"},
     {"--eager", NULL, TB_CLI_FLAG, AT(eager), NULL,
      "PyTorch's eager operators run on the CPU (twinbit.eager)"},
+    {"--fault", NULL, TB_CLI_LIST, offsetof(struct options, faults), "SPEC",
+     "break a device: 'unit=fma sm=1 bit=13 rate=1e-6'; may be repeated"},
+    {"--fault-log", NULL, TB_CLI_STRING, AT(fault_log), "FILE",
+     "every fault, a JSON object a line; %p in the name is the process"},
+    {"--fault-replay", NULL, TB_CLI_STRING, AT(fault_replay), "FILE",
+     "inject what such a log holds, and nothing else"},
     {"--force", NULL, TB_CLI_FLAG, AT(force), NULL, "run CMD though it cannot work"},
     {"--libdir", NULL, TB_CLI_STRING, AT(libdir), "DIR",
      "folder of libcuda.so.1 (also: SOFTGPU_LIBDIR)"},
@@ -58,18 +69,21 @@ static bool given(uint64_t *value)
 
 int sg_cmd_run(int argc, char **argv)
 {
-    struct sg_run_options opt = {.devices = NONE, .memory = NONE, .workers = NONE, .sms = NONE};
+    struct options all = {.run = {.devices = NONE, .memory = NONE, .workers = NONE, .sms = NONE}};
+    struct sg_run_options *opt = &all.run;
     struct tb_error err = {0};
     struct tb_cli_rest rest;
     int status, failed;
 
-    if (!tb_cli_parse(&command, argc, argv, &opt, &rest, &status))
+    if (!tb_cli_parse(&command, argc, argv, &all, &rest, &status))
         return status;
     if (rest.count == 0)
         return tb_cli_usage(&command, "which program?");
-    if (!given(&opt.devices) || !given(&opt.memory) || !given(&opt.workers) || !given(&opt.sms))
+    if (!given(&opt->devices) || !given(&opt->memory) || !given(&opt->workers) || !given(&opt->sms))
         return tb_cli_usage(&command, "0 devices, memory, workers or multiprocessors");
-    if (sg_run_prepare(&opt, rest.item, &err) != TB_OK) {
+    opt->faults = all.faults.item;
+    opt->nfaults = all.faults.count;
+    if (sg_run_prepare(opt, rest.item, &err) != TB_OK) {
         status = tb_cli_error(command.name, &err);
         return err.status == TB_ERR_ARG ? status : TB_EXIT_NOT_STARTED;
     }

@@ -205,6 +205,34 @@ static enum tb_status set_triton(const char *libdir, struct tb_error *err)
     return st;
 }
 
+/* Those of the environment and of the options, one behind the other. */
+static enum tb_status set_faults(const struct sg_run_options *o, struct tb_error *err)
+{
+    enum tb_status st = set("SOFTGPU_FAULT_LOG", o->fault_log, err);
+
+    if (st == TB_OK)
+        st = set("SOFTGPU_FAULT_REPLAY", o->fault_replay, err);
+    for (size_t i = 0; i < o->nfaults && st == TB_OK; i++) {
+        const char *before = getenv("SOFTGPU_FAULT");
+        char *both = NULL;
+
+        if (asprintf(&both, "%s%s%s", before ? before : "", before && *before ? ";" : "",
+                     o->faults[i]) < 0)
+            return tb_fail(err, TB_ERR_NOMEM, "cannot set 'SOFTGPU_FAULT'");
+        st = set("SOFTGPU_FAULT", both, err);
+        free(both);
+    }
+    return st;
+}
+
+/* A log that is there would be taken for that of another process. */
+static enum tb_status remove_log(const char *path, struct tb_error *err)
+{
+    if (path && !strstr(path, "%p") && unlink(path) != 0 && errno != ENOENT)
+        return tb_fail_sys(err, TB_ERR_ARG, errno, "cannot remove the old log '%s'", path);
+    return TB_OK;
+}
+
 static enum tb_status set_loading(const char *libdir, struct tb_error *err)
 {
     enum tb_status st = prepend("LD_LIBRARY_PATH", libdir, err);
@@ -249,9 +277,13 @@ enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *arg
     if (st == TB_OK)
         st = set_options(opt, err);
     if (st == TB_OK)
+        st = set_faults(opt, err);
+    if (st == TB_OK)
         st = sg_options_read(&read, err);
     if (st == TB_OK)
         st = sg_nvml_settings_read(0, read.devices, &settings, err);
+    if (st == TB_OK)
+        st = remove_log(opt->fault_log, err);
     if (st != TB_OK)
         return st;
     if (opt->report && !strstr(opt->report, "%p") && unlink(opt->report) != 0 && errno != ENOENT)

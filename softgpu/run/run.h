@@ -19,11 +19,15 @@ struct sg_run_options { /* NULL, 0 and false: what the environment or softgpu it
     const char *arch;   /* "sm_80" */
     const char *order;  /* "index" */
     uint64_t devices, memory, workers, sms;
-    const char *seed, *log; /* numbers, as text: 0 is a value */
-    const char *strict;     /* "report", "fail" */
-    const char *report;     /* file of the findings; one that is there is removed */
-    bool force;             /* run what cannot work, too */
-    bool eager;             /* CPU bodies for PyTorch's eager operators; also: SOFTGPU_EAGER=1 */
+    const char *seed, *log;    /* numbers, as text: 0 is a value */
+    const char *strict;        /* "report", "fail" */
+    const char *report;        /* file of the findings; one that is there is removed */
+    const char *const *faults; /* specifications, added to those of the environment */
+    size_t nfaults;
+    const char *fault_log;    /* file; one that is there is removed */
+    const char *fault_replay; /* file */
+    bool force;               /* run what cannot work, too */
+    bool eager;               /* CPU bodies for PyTorch's eager operators; also: SOFTGPU_EAGER=1 */
 };
 
 /** sg_run_libdir - the folder of libcuda.so.1: @given, else $SOFTGPU_LIBDIR, else beside this
