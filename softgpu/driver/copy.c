@@ -196,6 +196,14 @@ static CUresult fault(struct CUctx_st *ctx, const char *what, uint64_t addr, uin
     return sg_fault_set(ctx, &f);
 }
 
+static void rows_copied(const struct box *b, const struct rows *at)
+{
+    for (uint64_t z = 0; z < b->depth; z++)
+        for (uint64_t y = 0; y < b->height; y++)
+            sg_strict_copied(at->dst + z * at->dst_slice + y * at->dst_pitch,
+                             at->src + z * at->src_slice + y * at->src_pitch, b->width);
+}
+
 CUresult sg_copy_run(const struct sg_copy_work *c, struct CUctx_st *ctx)
 {
     struct box b = {c->width, c->height, c->depth};
@@ -220,6 +228,8 @@ CUresult sg_copy_run(const struct sg_copy_work *c, struct CUctx_st *ctx)
     move_all(b, &at);
     if (sg_driver.broken)
         sg_broken_copy(c, ctx);
+    if (sg_strict())
+        rows_copied(&b, &at);
     return CUDA_SUCCESS;
 }
 
@@ -305,8 +315,11 @@ CUresult sg_fill_run(const struct sg_fill_work *f, struct CUctx_st *ctx)
         return fault(ctx, "a memset", f->dst, n);
     if (sg_driver.broken)
         sg_broken_before(sg_driver.broken, (uint32_t)ctx->dev->ordinal);
-    for (uint64_t y = 0; y < f->height; y++)
+    for (uint64_t y = 0; y < f->height; y++) {
         fill_row((void *)(uintptr_t)(f->dst + y * f->pitch), f);
+        if (sg_strict())
+            sg_strict_written(f->dst + y * f->pitch, b.width);
+    }
     if (sg_driver.broken)
         sg_broken_after(sg_driver.broken, (uint32_t)ctx->dev->ordinal);
     return CUDA_SUCCESS;

@@ -103,8 +103,11 @@ static CUresult start(void)
         (r = sg_memory_init()) != CUDA_SUCCESS || (r = sg_engine_init()) != CUDA_SUCCESS)
         return r;
     sg_usage_init();
-    if (sg_strict())
+    if (sg_strict()) {
         sg_mem_quarantine(sg_driver.mem, sg_driver.mem->span / 4);
+        if ((r = sg_strict_init()) != CUDA_SUCCESS)
+            return r;
+    }
     if ((r = sg_broken_start()) != CUDA_SUCCESS)
         return r;
     sg_hooks_init();

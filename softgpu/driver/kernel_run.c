@@ -2,6 +2,7 @@
 #include "softgpu/driver/broken.h"
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/usage.h"
 
 #include <inttypes.h>
@@ -51,6 +52,9 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
     struct sg_fault fault = {0};
     struct tb_error err = {0};
     enum tb_status status;
+
+    if (sg_strict())
+        sg_strict_watch(&launch);
 
     sg_usage_begin(dev->physical);
     status = sg_driver.broken

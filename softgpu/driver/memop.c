@@ -1,6 +1,7 @@
 /* Memory operations of streams: wait until memory holds a value, write one; single or in a batch.
  * All become batches, so there is one form to execute and one to put into a graph. */
 #include "softgpu/driver/stream.h"
+#include "softgpu/driver/strict.h"
 
 #include "softgpu/driver/api_gen.h"
 
@@ -110,6 +111,8 @@ static void store(const CUstreamBatchMemOpParams *op)
         __atomic_store_n((uint64_t *)a, op->writeValue.value64, __ATOMIC_RELEASE);
     else
         __atomic_store_n((uint32_t *)a, op->writeValue.value, __ATOMIC_RELEASE);
+    if (sg_strict())
+        sg_strict_written(a, is_64(op) ? 8 : 4);
 }
 
 bool sg_memop_advance(struct sg_item *i)

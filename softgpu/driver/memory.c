@@ -124,8 +124,10 @@ CUresult sg_rec_put(const struct sg_rec *r)
 
     memcpy(words, r, sizeof(*r));
     st = sg_index_put(sg_driver.memory->allocs, r->a.addr, r->a.size, words, NULL);
-    if (st == TB_OK && sg_strict())
+    if (st == TB_OK && sg_strict()) {
         sg_book_made(&r->a);
+        sg_strict_shadow_made(r);
+    }
     if (st == TB_ERR_EXISTS)
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     return st == TB_OK ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -146,8 +148,10 @@ bool sg_rec_take(uint64_t addr, struct sg_rec *out)
     if (!sg_index_remove(sg_driver.memory->allocs, addr, words))
         return false;
     memcpy(out, words, sizeof(*out));
-    if (sg_strict())
+    if (sg_strict()) {
         sg_book_gone(addr);
+        sg_strict_shadow_gone(out);
+    }
     return true;
 }
 

@@ -4,9 +4,13 @@
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/hooks.h"
 #include "softgpu/driver/stream.h"
+#include "softgpu/driver/strict.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes behind each variable in strict mode: who runs over its end meets no other. */
+#define VARIABLE_GAP 64u
 
 CUresult sg_module_refused(CUresult r, const char *name, const struct sg_jit *jit,
                            const struct tb_error *err)
@@ -68,6 +72,7 @@ static CUresult make_image(struct CUmod_st *m, const struct sg_code *code, const
                                .max_regs = code->max_regs,
                                .alloc_var = alloc_var,
                                .free_var = free_var,
+                               .gap = sg_strict() ? VARIABLE_GAP : 0,
                                .arg = m};
     struct sg_ptx_module **mods = calloc(code->n ? code->n : 1, sizeof(*mods));
     CUresult r = mods ? sg_code_parse(code, name, env.arch, mods, err) : CUDA_ERROR_OUT_OF_MEMORY;
@@ -75,6 +80,8 @@ static CUresult make_image(struct CUmod_st *m, const struct sg_code *code, const
     if (r == CUDA_SUCCESS)
         r = sg_code_result(sg_image_new(mods, code->n, name, &env, &m->image, err));
     free(mods);
+    if (r == CUDA_SUCCESS && sg_strict())
+        sg_strict_image(m->image);
     return r;
 }
 

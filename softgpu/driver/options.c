@@ -138,6 +138,10 @@ static bool read_strict(struct sg_options *opt, struct tb_error *err)
     if (mode == TB_ARRAY_LEN(modes))
         return refuse("SOFTGPU_STRICT", text, "one of off, report, fail", err);
     opt->strict = (enum sg_strict_mode)mode;
+    opt->races = truthy("SOFTGPU_STRICT_RACES");
+    if (opt->races && opt->strict == SG_STRICT_OFF)
+        return refuse("SOFTGPU_STRICT_RACES", getenv("SOFTGPU_STRICT_RACES"),
+                      "of use without SOFTGPU_STRICT=report or fail", err);
     if (!file || !*file)
         return true;
     if (strlen(file) >= sizeof(opt->report))

@@ -10,6 +10,7 @@
  */
 #include "softgpu/driver/strict.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -163,11 +164,30 @@ static void put_by(struct text *t, const char *key, const struct sg_by *by)
     put(t, "}", 1);
 }
 
+/* Its name as in the source too, where the program has the C++ runtime that knows how. */
+static void put_kernel(struct text *t, const char *name)
+{
+    union {
+        void *symbol;
+        char *(*demangle)(const char *name, char *out, size_t *n, int *status);
+    } cxx = {dlsym(RTLD_DEFAULT, "__cxa_demangle")};
+    char *plain;
+    int status = 0;
+
+    put_member(t, "kernel", name);
+    if (!cxx.symbol || strncmp(name, "_Z", 2) != 0)
+        return;
+    plain = cxx.demangle(name, NULL, NULL, &status);
+    if (plain && status == 0)
+        put_member(t, "kernel_demangled", plain);
+    free(plain);
+}
+
 static void put_end(struct text *t, const struct sg_end *e)
 {
     put_by(t, "call", &e->by);
     if (e->kernel)
-        put_member(t, "kernel", e->kernel);
+        put_kernel(t, e->kernel);
     if (e->line)
         puts_fmt(t, ",\"ptx_line\":%u", e->line);
     if (e->file)

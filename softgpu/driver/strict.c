@@ -234,12 +234,16 @@ void sg_strict_fault(const struct sg_fault *fault)
 {
     struct sg_finding f = {.at = sg_strict_at(), .address = fault->address, .told = true};
 
+    if (fault->told)
+        return;
     if (fault->kind == SG_FAULT_ADDRESS || fault->kind == SG_FAULT_MISALIGNED)
         sg_book_near(fault->address, &f.near);
     f.rule = rule_of(fault->kind, &f.near);
     f.at.line = fault->line;
     f.at.file = fault->file;
     f.at.src_line = fault->src_line;
+    f.at.access = fault->access;
+    f.size = fault->size;
     f.at.has_thread = f.at.kernel != NULL;
     for (unsigned d = 0; d < 3; d++) {
         f.at.block[d] = fault->block[d];

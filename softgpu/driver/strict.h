@@ -137,6 +137,22 @@ bool sg_book_stale(uint64_t addr, struct sg_near *out);
 
 /** sg_book_each - what lives, by ascending address; @fn must not ask the book */
 void sg_book_each(void (*fn)(void *arg, const struct sg_near *alive), void *arg);
+/* ---- while work runs (strict_exec.c) ----------------------------------------------------------
+ */
+
+/** sg_strict_init - at cuInit, the address space is there */
+CUresult sg_strict_init(void);
+/** sg_strict_watch - kernels run under the checker: exec/check.h */
+void sg_strict_watch(struct sg_launch *l);
+/** sg_strict_image - a module was loaded: where its variables end */
+void sg_strict_image(const struct sg_image *image);
+void sg_strict_shadow_made(const struct sg_rec *r);
+void sg_strict_shadow_gone(const struct sg_rec *r);
+/** sg_strict_written - work or a call has written these bytes */
+void sg_strict_written(uint64_t addr, uint64_t n);
+/** sg_strict_copied - a row of a copy: what was never written stays so; telling the host is noted
+ */
+void sg_strict_copied(uint64_t dst, uint64_t src, uint64_t n);
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 

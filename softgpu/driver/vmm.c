@@ -7,6 +7,7 @@
  */
 #include "softgpu/driver/memory_internal.h"
 #include "softgpu/driver/pool.h"
+#include "softgpu/driver/strict.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ struct sg_phys { /* what cuMemCreate made; under the lock */
     struct sg_device *dev; /* NULL: the host's */
     CUmemAllocationProp prop;
     unsigned refs, maps; /* handles held; mappings */
+    bool mapped_before;  /* strict mode: somebody may have written it */
 };
 
 bool sg_vmm_range(uint64_t addr, uint64_t *base, uint64_t *size)
@@ -261,6 +263,19 @@ CUresult sg_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloca
 /* ---- mappings ---------------------------------------------------------------------------------
  */
 
+/* The shadow is one of addresses: what is written at one of several is not seen at the others, so
+ * all count as written. So does what a mapping that is gone may have written. */
+static void shadow_aliases(const struct sg_phys *p, uint64_t addr, size_t size)
+{
+    struct sg_rec r;
+
+    if (p->mapped_before)
+        sg_strict_written(addr, size);
+    for (uint64_t at = 0; p->maps > 1 && sg_rec_next(at, &r); at = r.a.addr + r.a.size)
+        if (r.a.kind == SG_ALLOC_VMM && r.own == p)
+            sg_strict_written(r.a.addr, r.a.size);
+}
+
 /* Under the lock: map all or nothing. */
 static CUresult map(struct sg_memory *m, uint64_t addr, size_t size, uint64_t handle)
 {
@@ -281,10 +296,14 @@ static CUresult map(struct sg_memory *m, uint64_t addr, size_t size, uint64_t ha
     rec.phys_id = p->id;
     rec.host = !p->dev;
     r = sg_rec_put(&rec);
-    if (r == CUDA_SUCCESS)
-        p->maps++;
-    else
+    if (r != CUDA_SUCCESS) {
         sg_mem_unmap(sg_driver.mem, addr, size);
+        return r;
+    }
+    p->maps++;
+    if (sg_strict())
+        shadow_aliases(p, addr, size);
+    p->mapped_before = true;
     return r;
 }
 

@@ -33,6 +33,7 @@ struct sg_image_env {
     enum tb_status (*alloc_var)(void *arg, size_t size, size_t align, bool managed, uint64_t *addr,
                                 struct tb_error *err);
     void (*free_var)(void *arg, uint64_t addr);
+    uint32_t gap; /* bytes to leave behind each variable, for those who watch bounds */
     void *arg;
 };
 
@@ -104,10 +105,12 @@ struct sg_fault {
     enum sg_fault_kind kind;
     uint32_t line; /* of the PTX, 0: unknown */
     uint32_t block[3], thread[3];
-    uint64_t address;
-    const char *kernel; /* lives as long as the image; NULL: not known */
-    const char *file;   /* of .loc, and its line; NULL: not known */
+    uint64_t address, size; /* size 0: not known */
+    const char *access;     /* static: "read", "write", "atomic"; NULL: not known */
+    const char *kernel;     /* lives as long as the image; NULL: not known */
+    const char *file;       /* of .loc, and its line; NULL: not known */
     uint32_t src_line;
+    bool told;      /* a watcher has reported it */
     char text[512]; /* one line for the user: what, kernel, PTX line, block, thread, address */
 };
 

@@ -213,6 +213,7 @@ struct sg_cluster {
 
 struct sg_block {
     struct sg_run *run;
+    struct sg_check_block *check;    /* check.c: what it knows of the block */
     struct sg_cluster *cluster, own; /* own: of the block with rank 0 */
     uint8_t reserved[SG_RESERVED_BYTES] __attribute__((aligned(16)));
     bool reserved_used;
@@ -259,7 +260,10 @@ struct sg_run {
 /* Heap of kernels' malloc, one a device, kept between launches. */
 struct sg_heap;
 uint64_t sg_heap_alloc(struct sg_machine *m, const struct sg_launch *l, uint64_t size);
-bool sg_heap_free_block(struct sg_machine *m, uint32_t device, uint64_t addr);
+/* @hold: the piece is not used again while there are others */
+bool sg_heap_free_block(struct sg_machine *m, uint32_t device, uint64_t addr, bool hold);
+/* where the heap of the launch lies; false: there is none yet */
+bool sg_heap_range(const struct sg_machine *m, uint32_t device, uint64_t *addr, uint64_t *size);
 void sg_heap_destroy(struct sg_heap *h);
 
 struct sg_worker;
@@ -346,6 +350,10 @@ void sg_watch_begin(const struct sg_launch *l);
 void sg_watch_end(const struct sg_launch *l, const struct sg_fault *fault);
 void sg_watch_block(struct sg_block *b, bool starts);
 void sg_watch_barrier(struct sg_block *b, uint32_t id);
+/* A launch with such a watcher is executed by one thread. */
+bool sg_watch_serial(const struct sg_launch *l);
+/* @event: enum sg_heap_event */
+void sg_watch_heap(struct sg_warp *w, unsigned lane, int event, uint64_t addr, uint64_t size);
 bool sg_watch_access(struct sg_warp *w, unsigned lane, struct sg_block *shared_of, uint64_t addr,
                      uint8_t *bytes, uint64_t n, bool write);
 

@@ -1,5 +1,5 @@
 /* What the device's own functions do: vprintf, malloc, free, __assertfail. */
-#include "softgpu/exec/exec_internal.h"
+#include "softgpu/exec/watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -213,7 +213,7 @@ static uint32_t lane_printf(struct sg_warp *w, const struct sg_call_site *s, uns
 /* Pieces of the heap in the order of their addresses. */
 struct piece {
     uint64_t at, size;
-    bool used;
+    bool used, held; /* held: free, and not to be used again yet */
 };
 
 struct sg_heap {
@@ -249,7 +249,7 @@ static struct sg_heap *heap_of(struct sg_machine *m, const struct sg_launch *l)
         return NULL;
     }
     sg_mem_allow(m->mem, h->addr, size, (uint8_t)(1u << l->device), (uint8_t)(1u << l->device));
-    h->piece[h->n++] = (struct piece){0, size, false};
+    h->piece[h->n++] = (struct piece){.size = size};
     m->heaps[l->device] = h;
     return h;
 }
@@ -279,21 +279,16 @@ static bool heap_insert(struct sg_heap *h, size_t i, struct piece p)
     return true;
 }
 
-uint64_t sg_heap_alloc(struct sg_machine *m, const struct sg_launch *l, uint64_t size)
+static uint64_t heap_take(struct sg_heap *h, uint64_t size)
 {
-    struct sg_heap *h = heap_of(m, l);
-
-    if (h == NULL || size == 0 || size > h->size)
-        return 0;
-    size = (size + HEAP_ALIGN - 1) & ~(uint64_t)(HEAP_ALIGN - 1);
     for (size_t i = 0; i < h->n; i++) {
         struct piece p = h->piece[i];
-        if (p.used || p.size < size)
+        if (p.used || p.held || p.size < size)
             continue;
         if (p.size > size &&
-            !heap_insert(h, i + 1, (struct piece){p.at + size, p.size - size, false}))
+            !heap_insert(h, i + 1, (struct piece){.at = p.at + size, .size = p.size - size}))
             return 0;
-        h->piece[i] = (struct piece){p.at, size, true};
+        h->piece[i] = (struct piece){.at = p.at, .size = size, .used = true};
         return h->addr + p.at;
     }
     return 0;
@@ -301,14 +296,50 @@ uint64_t sg_heap_alloc(struct sg_machine *m, const struct sg_launch *l, uint64_t
 
 static void heap_join(struct sg_heap *h, size_t i)
 {
-    if (i + 1 >= h->n || h->piece[i].used || h->piece[i + 1].used)
+    if (i + 1 >= h->n || h->piece[i].used || h->piece[i + 1].used || h->piece[i].held ||
+        h->piece[i + 1].held)
         return;
     h->piece[i].size += h->piece[i + 1].size;
     memmove(h->piece + i + 1, h->piece + i + 2, (h->n - i - 2) * sizeof(*h->piece));
     h->n--;
 }
 
-bool sg_heap_free_block(struct sg_machine *m, uint32_t device, uint64_t addr)
+/* Pieces that were held are free like others. */
+static void heap_let_go(struct sg_heap *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        h->piece[i].held = false;
+    for (size_t i = h->n; i-- > 0;)
+        heap_join(h, i);
+}
+
+uint64_t sg_heap_alloc(struct sg_machine *m, const struct sg_launch *l, uint64_t size)
+{
+    struct sg_heap *h = heap_of(m, l);
+    uint64_t addr;
+
+    if (h == NULL || size == 0 || size > h->size)
+        return 0;
+    size = (size + HEAP_ALIGN - 1) & ~(uint64_t)(HEAP_ALIGN - 1);
+    addr = heap_take(h, size);
+    if (addr != 0)
+        return addr;
+    heap_let_go(h);
+    return heap_take(h, size);
+}
+
+bool sg_heap_range(const struct sg_machine *m, uint32_t device, uint64_t *addr, uint64_t *size)
+{
+    const struct sg_heap *h = m->heaps[device];
+
+    if (h != NULL) {
+        *addr = h->addr;
+        *size = h->size;
+    }
+    return h != NULL;
+}
+
+bool sg_heap_free_block(struct sg_machine *m, uint32_t device, uint64_t addr, bool hold)
 {
     struct sg_heap *h = m->heaps[device];
     size_t lo = 0, hi = h != NULL ? h->n : 0;
@@ -325,6 +356,7 @@ bool sg_heap_free_block(struct sg_machine *m, uint32_t device, uint64_t addr)
     if (h == NULL || lo == h->n || h->addr + h->piece[lo].at != addr || !h->piece[lo].used)
         return false;
     h->piece[lo].used = false;
+    h->piece[lo].held = hold;
     heap_join(h, lo);
     if (lo > 0)
         heap_join(h, lo - 1);
@@ -353,10 +385,37 @@ static const struct sg_insn *assert_failed(struct sg_warp *w, const struct sg_in
     return sg_warp_fault(w, in, SG_FAULT_ASSERT, lane, 0, "assertion failed");
 }
 
+static uint64_t lane_malloc(struct sg_warp *w, unsigned lane, uint64_t size)
+{
+    struct sg_run *r = w->block->run;
+    uint64_t at = 0, n = 0;
+    bool there = sg_heap_range(r->machine, r->launch->device, &at, &n);
+    uint64_t addr = sg_heap_alloc(r->machine, r->launch, size);
+
+    if (!r->watched)
+        return addr;
+    if (!there && sg_heap_range(r->machine, r->launch->device, &at, &n))
+        sg_watch_heap(w, lane, SG_HEAP_MADE, at, n);
+    if (addr != 0)
+        sg_watch_heap(w, lane, SG_HEAP_ALLOC, addr, size);
+    return addr;
+}
+
+static bool lane_free(struct sg_warp *w, unsigned lane, uint64_t addr)
+{
+    struct sg_run *r = w->block->run;
+
+    if (!sg_heap_free_block(r->machine, r->launch->device, addr,
+                            r->watched && sg_watch_serial(r->launch)))
+        return false;
+    if (r->watched && addr != 0)
+        sg_watch_heap(w, lane, SG_HEAP_FREE, addr, 0);
+    return true;
+}
+
 const struct sg_insn *sg_builtin_call(struct sg_warp *w, const struct sg_insn *in)
 {
     const struct sg_call_site *s = in->ptr;
-    struct sg_run *r = w->block->run;
 
     for (unsigned lane = 0; lane < SG_WARP; lane++) {
         if (!(w->mask >> lane & 1))
@@ -366,10 +425,10 @@ const struct sg_insn *sg_builtin_call(struct sg_warp *w, const struct sg_insn *i
             give_back(w, s, lane, lane_printf(w, s, lane));
             break;
         case SG_BUILTIN_MALLOC:
-            give_back(w, s, lane, sg_heap_alloc(r->machine, r->launch, argument(w, s, 0, lane)));
+            give_back(w, s, lane, lane_malloc(w, lane, argument(w, s, 0, lane)));
             break;
         case SG_BUILTIN_FREE:
-            if (!sg_heap_free_block(r->machine, r->launch->device, argument(w, s, 0, lane)))
+            if (!lane_free(w, lane, argument(w, s, 0, lane)))
                 return sg_warp_fault(w, in, SG_FAULT_TRAP, lane, argument(w, s, 0, lane),
                                      "free of something that malloc did not give");
             break;

@@ -167,7 +167,7 @@ static enum tb_status place_global(struct sg_image *image, struct tb_error *err)
         bool big = v->ptx->size >= 4096;
         at = align_up(at, big && v->ptx->align < SG_MEM_GRANULE ? SG_MEM_GRANULE : v->ptx->align);
         v->addr = at;
-        at += v->ptx->size;
+        at += v->ptx->size + image->env.gap;
         if (big)
             at = align_up(at, SG_MEM_GRANULE);
         if (v->ptx->space == SG_SPACE_CONST)

@@ -192,7 +192,7 @@ SG_HANDLER(copy)
             have = size;
         const uint8_t *p = have == 0     ? to
                            : from % size ? NULL
-                                         : sg_lane_global(w, l, from, size, false);
+                                         : sg_lane_global(w, l, from, have, false);
         if (p == NULL)
             return sg_bad_address(w, in, l, from, size, false);
         memmove(to, p, have);

@@ -570,7 +570,8 @@ enum tb_status sg_exec_run(struct sg_machine *m, const struct sg_launch *launch,
     if (launch->cooperative)
         all.workspace = workspace_of(m, launch->device);
     sg_watch_begin(launch);
-    if (m->nworkers > 1 && all.nblocks > 1 && !communicates(launch) && !launch->in_order)
+    if (m->nworkers > 1 && all.nblocks > 1 && !communicates(launch) && !launch->in_order &&
+        !sg_watch_serial(launch))
         run_parallel(m, &all);
     else
         work(&m->workers[0], &all);

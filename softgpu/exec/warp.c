@@ -1,4 +1,4 @@
-#include "softgpu/exec/exec_internal.h"
+#include "softgpu/exec/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,6 +235,26 @@ const struct sg_insn *sg_warp_exit(struct sg_warp *w, uint32_t lanes, const stru
     return sg_warp_leave(w);
 }
 
+/* Where the instruction comes from. */
+static void fault_place(struct sg_fault *f, const struct sg_warp *w, const struct sg_insn *in)
+{
+    const struct sg_run *run = w->block->run;
+    const struct sg_ptx_module *m = w->func->ptx->module;
+    uint32_t i = in != NULL ? run->image->ptx_of[in - run->image->code] : SG_NO_PTX;
+    const struct sg_ptx_insn *p = i != SG_NO_PTX ? &w->func->ptx->insns[i] : NULL;
+
+    f->kernel = run->kernel->info.name;
+    if (p == NULL && run->step != NULL)
+        p = run->step->ptx;
+    if (f->access != NULL && p != NULL && (p->op == SG_OP_ATOM || p->op == SG_OP_RED))
+        f->access = "atomic";
+    f->line = p != NULL ? p->line : in != NULL ? run->image->lines[in - run->image->code] : 0;
+    if (p != NULL && p->file != 0 && p->file < m->nfiles && m->files[p->file] != NULL) {
+        f->file = m->files[p->file];
+        f->src_line = p->src_line;
+    }
+}
+
 static void fault_text(struct sg_fault *f, const struct sg_warp *w, const char *what)
 {
     int n = snprintf(f->text, sizeof(f->text), "%s in kernel '%s'", what,
@@ -257,7 +277,7 @@ const struct sg_insn *sg_warp_fault(struct sg_warp *w, const struct sg_insn *in,
 
     if (f->kind == SG_FAULT_NONE) {
         f->kind = kind;
-        f->line = in != NULL ? run->image->lines[in - run->image->code] : 0;
+        fault_place(f, w, in);
         f->address = addr;
         for (int d = 0; d < 3; d++) {
             f->block[d] = w->block->id[d];
@@ -765,6 +785,12 @@ void *sg_lane_space(struct sg_warp *w, unsigned lane, enum sg_ptx_space space, u
 const struct sg_insn *sg_bad_address(struct sg_warp *w, const struct sg_insn *in, unsigned lane,
                                      uint64_t addr, uint32_t align, bool write)
 {
+    struct sg_fault *f = w->block->run->fault;
+
+    if (f->kind == SG_FAULT_NONE) {
+        f->size = align;
+        f->access = write ? "write" : "read";
+    }
     if (addr % align != 0)
         return sg_warp_fault(w, in, SG_FAULT_MISALIGNED, lane, addr,
                              write ? "misaligned write" : "misaligned read");

@@ -36,6 +36,21 @@ void sg_watch_barrier(struct sg_block *b, uint32_t id)
         (*at)->barrier((*at)->arg, b, id);
 }
 
+bool sg_watch_serial(const struct sg_launch *l)
+{
+    EACH(l, at)
+    if ((*at)->serial)
+        return true;
+    return false;
+}
+
+void sg_watch_heap(struct sg_warp *w, unsigned lane, int event, uint64_t addr, uint64_t size)
+{
+    EACH(w->block->run->launch, at)
+    if ((*at)->heap != NULL)
+        (*at)->heap((*at)->arg, w, lane, (enum sg_heap_event)event, addr, size);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 bool sg_watch_access(struct sg_warp *w, unsigned lane, struct sg_block *shared_of, uint64_t addr,
@@ -134,6 +149,8 @@ uint32_t sg_watch_split(struct sg_warp *w, uint32_t budget)
 
         if (of[i] != SG_NO_PTX && of[i] != before)
             enter(w, &step, in);
+        if (r->fault->kind != SG_FAULT_NONE) /* a watcher ends the launch */
+            break;
         before = of[i];
         next = in->fn(w, in);
         n++;

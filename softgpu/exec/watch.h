@@ -15,6 +15,8 @@
 
 #include "softgpu/exec/exec_internal.h"
 
+enum sg_heap_event { SG_HEAP_MADE, SG_HEAP_ALLOC, SG_HEAP_FREE };
+
 /* One PTX instruction that one warp executes. An instruction that has to wait for other lanes is
  * entered again when it is tried again, and left once; a barrier is left when the warp has arrived.
  * What ends a thread is not left. */
@@ -55,6 +57,10 @@ struct sg_watcher {
     /* memory is about to be written for lanes at different places at once: access() is not called
      */
     void (*unseen)(void *arg);
+    /* The heap of kernels' malloc: made (all of it), a piece taken, a piece given back. */
+    void (*heap)(void *arg, struct sg_warp *w, unsigned lane, enum sg_heap_event event,
+                 uint64_t addr, uint64_t size);
+    bool serial; /* all blocks are to be executed by the launching thread */
     void *arg;
 };
 
