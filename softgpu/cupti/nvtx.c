@@ -10,8 +10,7 @@
 #include <generated_nvtx_meta.h>
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdint.h>
 
 /* Parameters that generated_nvtx_meta.h has no structure for: the arguments in their order. */
 struct name_category {
@@ -42,27 +41,19 @@ static void tell(CUpti_CallbackId id, const char *name, const void *params, cons
 
 #define DOMAINS_MAX 64 /* whose depths are counted; 0 is the default one */
 
-/* What handles point to. Small, and kept: a program may use one after its end. */
-struct handle {
-    unsigned index;
-};
-
+/* Handles are numbers: nothing is behind them, so a program may use one after its end. */
 static atomic_uint next_domain = 1;
-static atomic_uint_least64_t next_range = 1;
+static atomic_uint_least64_t next_handle = 1, next_range = 1;
 static __thread int depths[DOMAINS_MAX];
 
-static struct handle *new_handle(unsigned index)
+static void *new_handle(void)
 {
-    struct handle *h = malloc(sizeof(*h));
-
-    if (h)
-        h->index = index;
-    return h;
+    return (void *)(uintptr_t)atomic_fetch_add(&next_handle, 1);
 }
 
 static int *depth_of(nvtxDomainHandle_t domain)
 {
-    unsigned index = domain ? ((const struct handle *)(const void *)domain)->index : 0;
+    uintptr_t index = (uintptr_t)domain;
 
     return index < DOMAINS_MAX ? &depths[index] : NULL;
 }
@@ -200,7 +191,7 @@ static int NVTX_API on_nvtxDomainRangePop(nvtxDomainHandle_t d)
 static nvtxResourceHandle_t NVTX_API on_nvtxDomainResourceCreate(nvtxDomainHandle_t d,
                                                                  nvtxResourceAttributes_t *a)
 {
-    nvtxResourceHandle_t h = (nvtxResourceHandle_t)(void *)new_handle(0);
+    nvtxResourceHandle_t h = (nvtxResourceHandle_t)new_handle();
 
     TELL_AS(nvtxDomainResourceCreate, struct resource_create, &h, d, a);
     return h;
@@ -209,7 +200,6 @@ static nvtxResourceHandle_t NVTX_API on_nvtxDomainResourceCreate(nvtxDomainHandl
 static void NVTX_API on_nvtxDomainResourceDestroy(nvtxResourceHandle_t h)
 {
     TELL_AS(nvtxDomainResourceDestroy, struct resource_destroy, NULL, h);
-    free(h);
 }
 
 static void NVTX_API on_nvtxDomainNameCategoryA(nvtxDomainHandle_t d, uint32_t c, const char *name)
@@ -225,7 +215,7 @@ static void NVTX_API on_nvtxDomainNameCategoryW(nvtxDomainHandle_t d, uint32_t c
 
 static nvtxStringHandle_t NVTX_API on_nvtxDomainRegisterStringA(nvtxDomainHandle_t d, const char *s)
 {
-    nvtxStringHandle_t h = (nvtxStringHandle_t)(void *)new_handle(0);
+    nvtxStringHandle_t h = (nvtxStringHandle_t)new_handle();
 
     TELL(nvtxDomainRegisterStringA, &h, d, s);
     return h;
@@ -234,7 +224,7 @@ static nvtxStringHandle_t NVTX_API on_nvtxDomainRegisterStringA(nvtxDomainHandle
 static nvtxStringHandle_t NVTX_API on_nvtxDomainRegisterStringW(nvtxDomainHandle_t d,
                                                                 const wchar_t *s)
 {
-    nvtxStringHandle_t h = (nvtxStringHandle_t)(void *)new_handle(0);
+    nvtxStringHandle_t h = (nvtxStringHandle_t)new_handle();
 
     /* as the structure has it: a pointer to wide characters */
     TELL(nvtxDomainRegisterStringW, &h, d, (const char *)(const void *)s);
@@ -243,7 +233,7 @@ static nvtxStringHandle_t NVTX_API on_nvtxDomainRegisterStringW(nvtxDomainHandle
 
 static nvtxDomainHandle_t new_domain(void)
 {
-    return (nvtxDomainHandle_t)(void *)new_handle(atomic_fetch_add(&next_domain, 1));
+    return (nvtxDomainHandle_t)(uintptr_t)atomic_fetch_add(&next_domain, 1);
 }
 
 static nvtxDomainHandle_t NVTX_API on_nvtxDomainCreateA(const char *name)
@@ -265,7 +255,7 @@ static nvtxDomainHandle_t NVTX_API on_nvtxDomainCreateW(const wchar_t *name)
 static nvtxSyncUser_t NVTX_API on_nvtxDomainSyncUserCreate(nvtxDomainHandle_t d,
                                                            const nvtxSyncUserAttributes_t *a)
 {
-    nvtxSyncUser_t h = (nvtxSyncUser_t)(void *)new_handle(0);
+    nvtxSyncUser_t h = (nvtxSyncUser_t)new_handle();
 
     TELL_AS(nvtxDomainSyncUserCreate, nvtxSyncUserCreate_params, &h, d, a);
     return h;
@@ -280,12 +270,7 @@ SYNC(nvtxDomainSyncUserAcquireStart)
 SYNC(nvtxDomainSyncUserAcquireFailed)
 SYNC(nvtxDomainSyncUserAcquireSuccess)
 SYNC(nvtxDomainSyncUserReleasing)
-
-static void NVTX_API on_nvtxDomainSyncUserDestroy(nvtxSyncUser_t h)
-{
-    TELL_AS(nvtxDomainSyncUserDestroy, nvtxSyncUserCommon_params, NULL, h);
-    free(h);
-}
+SYNC(nvtxDomainSyncUserDestroy)
 
 /* ---- injection ------------------------------------------------------------------------------- */
 
