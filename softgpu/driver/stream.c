@@ -189,8 +189,10 @@ CUresult sg_stream_in(struct CUctx_st *ctx, CUstream given, bool ptds, struct CU
         *out = ctx->legacy;
         return CUDA_SUCCESS;
     }
+    if (!sg_handle_is(given, SG_MAGIC_STREAM))
+        return CUDA_ERROR_INVALID_HANDLE;
     *out = given;
-    return sg_handle_is(given, SG_MAGIC_STREAM) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_SUCCESS;
 }
 
 CUresult sg_stream_of(CUstream given, struct CUstream_st **out)
@@ -203,7 +205,7 @@ CUresult sg_stream_of(CUstream given, struct CUstream_st **out)
     if (r != CUDA_SUCCESS)
         return r;
     r = sg_stream_in(ctx, given, sg_tls()->ptds, out);
-    return r == CUDA_SUCCESS && *out == given ? (CUresult)atomic_load(&given->ctx->sticky) : r;
+    return r == CUDA_SUCCESS ? (CUresult)atomic_load(&(*out)->ctx->sticky) : r;
 }
 
 bool sg_stream_is_capturing(CUstream given)

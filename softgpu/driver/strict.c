@@ -149,7 +149,7 @@ void sg_strict_enter(const char *name)
     tls->depth++;
     if (all->in_callback)
         in_host_function(name);
-    else if (tls->in_tool)
+    else if (tls->in_tool || all->tool.in_callback) /* of the driver's calls, of others */
         in_tool(tls, name);
 }
 
