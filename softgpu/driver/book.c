@@ -4,6 +4,7 @@
  * there are others (sg_mem_quarantine()), so that a stale pointer meets nothing new.
  */
 #include "softgpu/driver/memory_internal.h"
+#include "softgpu/driver/order_item.h"
 #include "softgpu/driver/strict.h"
 
 #include <stdlib.h>
@@ -91,11 +92,13 @@ void sg_book_made(const struct sg_alloc *a)
 void sg_book_gone(uint64_t addr)
 {
     struct sg_by by = sg_strict_by();
+    uint64_t size = 0;
     struct entry *e;
 
     pthread_mutex_lock(&book.lock);
     e = live_at(addr, false);
     if (e) {
+        size = e->size;
         sg_index_remove(book.live, addr, NULL);
         if (!e->freed)
             e->released = by;
@@ -104,6 +107,7 @@ void sg_book_gone(uint64_t addr)
         free(e);
     }
     pthread_mutex_unlock(&book.lock);
+    sg_order_freed(addr, size);
 }
 
 void sg_book_freed(uint64_t addr, bool undo)

@@ -2,6 +2,7 @@
  * a CUDA_MEMCPY3D; every fill a rectangle. */
 #include "softgpu/driver/broken.h"
 #include "softgpu/driver/memory_internal.h"
+#include "softgpu/driver/order_item.h"
 #include "softgpu/driver/strict.h"
 
 #include <stdio.h>
@@ -204,6 +205,17 @@ static void rows_copied(const struct box *b, const struct rows *at)
                              at->src + z * at->src_slice + y * at->src_pitch, b->width);
 }
 
+static void touch_box(const struct box *b, uint64_t addr, uint64_t pitch, uint64_t slice,
+                      enum sg_access_kind kind)
+{
+    bool rows = pitch == b->width || b->height == 1; /* a slice is one piece */
+
+    for (uint64_t z = 0; z < b->depth; z++)
+        for (uint64_t y = 0; y < (rows ? 1 : b->height); y++)
+            sg_order_touch(addr + z * slice + y * pitch, rows ? b->width * b->height : b->width,
+                           kind);
+}
+
 CUresult sg_copy_run(const struct sg_copy_work *c, struct CUctx_st *ctx)
 {
     struct box b = {c->width, c->height, c->depth};
@@ -228,8 +240,12 @@ CUresult sg_copy_run(const struct sg_copy_work *c, struct CUctx_st *ctx)
     move_all(b, &at);
     if (sg_driver.broken)
         sg_broken_copy(c, ctx);
-    if (sg_strict())
+    if (sg_strict()) {
         rows_copied(&b, &at);
+        if (!c->staged)
+            touch_box(&b, at.src, at.src_pitch, at.src_slice, SG_ACCESS_READ);
+        touch_box(&b, at.dst, at.dst_pitch, at.dst_slice, SG_ACCESS_WRITE);
+    }
     return CUDA_SUCCESS;
 }
 
@@ -322,5 +338,7 @@ CUresult sg_fill_run(const struct sg_fill_work *f, struct CUctx_st *ctx)
     }
     if (sg_driver.broken)
         sg_broken_after(sg_driver.broken, (uint32_t)ctx->dev->ordinal);
+    if (sg_strict())
+        touch_box(&b, f->dst, f->pitch, 0, SG_ACCESS_WRITE);
     return CUDA_SUCCESS;
 }

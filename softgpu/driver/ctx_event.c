@@ -1,6 +1,7 @@
 /* Events of whole contexts: cuCtxRecordEvent and cuCtxWaitEvent. */
 #include "softgpu/driver/core.h"
-#include "softgpu/driver/stream.h"
+#include "softgpu/driver/order_item.h"
+#include "softgpu/driver/strict.h"
 
 #define MOST_CONTEXTS 64
 
@@ -60,6 +61,8 @@ static CUresult record_locked(struct CUctx_st *ctx, CUevent event, const struct 
         sg_item_after(i, m->v[c]->fence);
         for (struct CUstream_st *s = m->v[c]->streams; s; s = s->next_in_ctx)
             sg_item_after(i, s->last);
+        if (sg_strict())
+            sg_order_behind_all(i, m->v[c]);
     }
     sg_event_set(event, i);
     sg_item_submit(i);

@@ -325,6 +325,7 @@ struct sg_tls {
         unsigned depth;             /* may be more than there are frames */
         unsigned in_tool;           /* hooks of a tool under way */
         const struct sg_item *item; /* what this thread executes */
+        CUresult item_verdict;      /* of a finding: what it is to end with */
     } strict;                       /* strict.c */
     CUstreamCaptureMode capture_mode;
     struct softgpu_thread tool; /* seam.h: the call under way, as tools number it */

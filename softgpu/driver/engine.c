@@ -6,6 +6,7 @@
  * background thread after 200 ms without any call (engine_threads.c), because a host may spin on
  * memory that a kernel writes.
  */
+#include "softgpu/driver/order_item.h"
 #include "softgpu/driver/strict.h"
 #include "softgpu/driver/trace_item.h"
 
@@ -61,6 +62,10 @@ CUresult sg_engine_init(void)
     pthread_cond_init(&e->idle, &attr);
     pthread_cond_init(&e->jobs, &attr);
     pthread_condattr_destroy(&attr);
+    if (sg_order_init(e) != CUDA_SUCCESS) {
+        free(e);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     sg_driver.engine = e;
     sg_engine_fork_init();
     return CUDA_SUCCESS;
@@ -109,9 +114,10 @@ static CUresult execute_item(struct sg_item *i)
     CUresult r;
 
     tls->item = i;
+    tls->item_verdict = CUDA_SUCCESS;
     r = i->trace.kind ? execute_traced(i) : execute(&i->work->w, i->ctx);
     tls->item = NULL;
-    return r;
+    return r == CUDA_SUCCESS ? tls->item_verdict : r;
 }
 
 static bool is_device_work(const struct sg_work *w)
@@ -134,6 +140,8 @@ static void run_device(struct sg_engine *e, struct sg_item *i, bool *busy)
     if (is_kernel(i))
         e->kernel_since = sg_now_ns();
     i->state = SG_ITEM_RUNNING;
+    if (sg_strict())
+        sg_order_run(e, i);
     pthread_mutex_unlock(&e->lock);
     if (result == CUDA_SUCCESS)
         result = execute_item(i);
@@ -288,6 +296,8 @@ static void wait_for(struct sg_item *i, const struct kernels *kernels)
     }
     e->waiters--;
     e->last_call_ns = sg_now_ns();
+    if (sg_strict())
+        sg_clock_join(&e->host, &i->clock);
 }
 
 void sg_engine_wait(struct sg_item *i)
@@ -352,6 +362,8 @@ CUresult sg_engine_drain_ctx(struct CUctx_st *ctx)
         wait_for(i, &(struct kernels){.ctx = ctx});
         sg_item_put(i);
     }
+    if (sg_strict())
+        sg_order_host_waited_ctx(e, ctx);
     for (struct CUstream_st *s = ctx->streams; s; s = s->next_in_ctx)
         take_error(s, &result);
     take_error(ctx->legacy, &result);

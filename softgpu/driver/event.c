@@ -1,4 +1,5 @@
 /* Events: a name for the item that was last recorded under it. */
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/trace_item.h"
 
 #include "softgpu/driver/api_gen.h"
@@ -208,6 +209,8 @@ CUresult sg_cuEventQuery(CUevent event)
         if (i->state != SG_ITEM_DONE)
             sg_engine_progress(sg_driver.engine, event->id, &event->queries, i);
         done = i->state == SG_ITEM_DONE ? i->result : CUDA_ERROR_NOT_READY;
+        if (i->state == SG_ITEM_DONE && sg_strict())
+            sg_clock_join(&sg_driver.engine->host, &i->clock);
         sg_item_put(i);
     }
     sg_engine_unlock();

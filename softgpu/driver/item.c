@@ -2,6 +2,8 @@
  * Items of the queue: which are ready, in a heap by rank; what each follows; their end. With the
  * engine's lock.
  */
+#include "softgpu/driver/order_item.h"
+#include "softgpu/driver/strict.h"
 #include "softgpu/driver/trace_item.h"
 
 #include <stdlib.h>
@@ -98,6 +100,8 @@ struct sg_item *sg_item_new(struct CUstream_st *s, struct CUctx_st *ctx, struct 
     i->seq = ++e->seq;
     i->rank = draw_rank(s, i->seq);
     s->refs++;
+    if (sg_strict())
+        sg_clock_join(&i->clock, &e->host);
     if (SG_TRACED)
         sg_trace_submit(i);
     return i;
@@ -108,6 +112,7 @@ void sg_item_free(struct sg_item *i)
     sg_driver.engine->npending--;
     sg_wref_put(i->work);
     sg_stream_unref(i->stream);
+    sg_clock_release(&i->clock);
     free(i);
 }
 
@@ -118,14 +123,18 @@ void sg_item_get(struct sg_item *i)
 
 void sg_item_put(struct sg_item *i)
 {
-    if (i && --i->refs == 0)
-        free(i);
+    if (!i || --i->refs)
+        return;
+    sg_clock_release(&i->clock);
+    free(i);
 }
 
 void sg_item_after(struct sg_item *i, struct sg_item *pred)
 {
     struct sg_link *l;
 
+    if (sg_strict() && pred && pred->state == SG_ITEM_DONE)
+        sg_clock_join(&i->clock, &pred->clock);
     if (!pred || pred->state == SG_ITEM_DONE || i->nlinks == i->maxlinks)
         return;
     l = &i->links[i->nlinks++];
@@ -172,6 +181,8 @@ void sg_item_finish(struct sg_engine *e, struct sg_item *i, CUresult result)
     i->result = result;
     i->done_ns = sg_now_ns();
     unlink_item(e, i);
+    if (sg_strict())
+        sg_order_finish(e, i);
     for (struct sg_link *l = i->followers, *next; l; l = next) {
         next = l->next;
         if (--l->to->waits == 0)
@@ -213,6 +224,8 @@ unsigned sg_stream_fanin(const struct CUstream_st *s)
 
 void sg_stream_append(struct CUstream_st *s, struct sg_item *i)
 {
+    if (sg_strict())
+        sg_order_append(i, s);
     sg_item_after(i, s->last);
     sg_item_after(i, s->ctx->fence);
     if (s->legacy) {

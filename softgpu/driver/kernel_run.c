@@ -2,6 +2,7 @@
 #include "softgpu/driver/broken.h"
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/order_item.h"
 #include "softgpu/driver/strict.h"
 #include "softgpu/driver/usage.h"
 
@@ -53,6 +54,8 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
     struct tb_error err = {0};
     enum tb_status status;
 
+    if (sg_strict() && sg_touch_new(&launch.touch, NULL) != TB_OK)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (sg_strict())
         sg_strict_watch(&launch);
 
@@ -61,6 +64,9 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
                  ? sg_broken_run(sg_driver.broken, sg_driver.machine, &launch, &fault, &stats, &err)
                  : sg_exec_run(sg_driver.machine, &launch, &fault, &stats, &err);
     sg_usage_end(dev->physical);
+    if (launch.touch)
+        sg_order_touched(launch.touch);
+    sg_touch_free(launch.touch);
     k->func->launches++;
     if (printed)
         fflush(stdout);

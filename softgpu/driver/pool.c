@@ -7,6 +7,7 @@
  * block holds what its last owner left, a new one zeros.
  */
 #include "softgpu/driver/pool.h"
+#include "softgpu/driver/order_item.h"
 #include "softgpu/driver/strict.h"
 #include "softgpu/driver/usage.h"
 
@@ -381,6 +382,15 @@ CUresult sg_pool_free_now(uint64_t addr)
     return r;
 }
 
+/* Freed memory may be anybody's next: what nothing orders before the free is a race. */
+static void free_touches(uint64_t addr)
+{
+    struct sg_rec r;
+
+    if (sg_rec_at(addr, &r))
+        sg_order_touch(addr, r.a.size, SG_ACCESS_WRITE);
+}
+
 CUresult sg_mem_free_run(uint64_t addr, struct CUctx_st *ctx)
 {
     struct sg_memory *m = sg_memory_lock();
@@ -388,6 +398,8 @@ CUresult sg_mem_free_run(uint64_t addr, struct CUctx_st *ctx)
     CUresult r = CUDA_SUCCESS;
 
     (void)ctx;
+    if (sg_strict())
+        free_touches(addr);
     if (!b) { /* of cuMemAlloc: the block is freed now */
         sg_memory_unlock();
         return sg_alloc_free(addr);

@@ -1,7 +1,8 @@
 /* Streams: handles, their life, waiting for them. */
 #include "softgpu/driver/hooks.h"
 #include "softgpu/driver/memory.h"
-#include "softgpu/driver/stream.h"
+#include "softgpu/driver/order_item.h"
+#include "softgpu/driver/strict.h"
 
 #include "softgpu/driver/api_gen.h"
 
@@ -72,6 +73,8 @@ void sg_stream_unref(struct CUstream_st *s)
     if (!s || --s->refs)
         return;
     unlink_stream(s);
+    if (sg_strict())
+        sg_order_stream_gone(s);
     sg_node_set_clear(&s->tail);
     s->magic = SG_MAGIC_DEAD;
     free(s);
@@ -349,6 +352,8 @@ CUresult sg_cuStreamSynchronize(CUstream given)
     if (i)
         sg_engine_wait(i);
     sg_item_put(i);
+    if (r == CUDA_SUCCESS && sg_strict())
+        sg_order_host_waited(sg_driver.engine, s);
     if (r == CUDA_SUCCESS)
         r = sg_stream_result(s);
     if (r == CUDA_SUCCESS)
@@ -374,6 +379,8 @@ CUresult sg_cuStreamQuery(CUstream given)
         sg_item_put(i);
         i = pending_of(s);
     }
+    if (!i && sg_strict())
+        sg_order_host_waited(sg_driver.engine, s);
     r = sg_stream_result(s);
     if (i && r == CUDA_SUCCESS)
         r = CUDA_ERROR_NOT_READY;
@@ -401,6 +408,9 @@ CUresult sg_cuStreamWaitEvent(CUstream given, CUevent event, unsigned flags)
         r = CUDA_ERROR_INVALID_VALUE; /* external only has a meaning in capture */
     else
         r = sg_capture_implicit(s, true);
+    if (r == CUDA_SUCCESS && !s->capture && event->item && sg_strict())
+        sg_clock_join(&s->done,
+                      &event->item->clock); /* what it knows by now; the rest comes below */
     if (r == CUDA_SUCCESS && !s->capture && event->item && event->item->state != SG_ITEM_DONE)
         r = sg_stream_push(s, s->ctx, NULL, event->item, NULL);
     sg_engine_unlock();

@@ -15,6 +15,7 @@
 #define SG_DRIVER_STREAM_H
 
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/order.h"
 #include "softgpu/driver/trace.h"
 
 #define SG_PRIORITY_LEAST 0
@@ -85,6 +86,9 @@ struct sg_item {
     unsigned waits;              /* unfinished predecessors */
     unsigned batch_pos;          /* memory operations: how many are done */
     struct sg_item_trace trace;
+    struct sg_clock clock;  /* strict mode: what is ordered before it */
+    struct sg_epoch epoch;  /* and which work it is, once it runs */
+    struct sg_guard *guard; /* host memory that must not be touched until it is done: guard.c */
     struct sg_link *followers;
     struct sg_item *prev, *next; /* pending items, ascending seq */
     unsigned nlinks, maxlinks;
@@ -112,6 +116,9 @@ struct CUstream_st {
     uint64_t submitted;   /* items so far: with @id, what ranks are drawn from */
     uint64_t queries;     /* cuStreamQuery calls that executed something */
     struct sg_item *last; /* newest pending item, or NULL */
+    /* strict mode: what its finished items knew; NULL stream: what destroyed streams' did */
+    struct sg_clock done, gone;
+    uint32_t chain;       /* of its last work */
     CUresult async_error; /* of an item, not sticky; told once */
     CUaccessPolicyWindow access_window;
     CUsynchronizationPolicy sync_policy;
@@ -188,6 +195,8 @@ struct sg_engine {
     struct CUevent_st *events;
     struct sg_capture *captures; /* not ended */
     atomic_uint ncaptures;
+    struct sg_order *order;      /* strict mode: order_item.c; else NULL */
+    struct sg_clock host;        /* what the host has waited for */
     struct sg_memnode *memnodes; /* memory of graph allocation nodes: graph_mem.c */
     uint64_t memnode_used[SG_MAX_DEVICES], memnode_high[SG_MAX_DEVICES];
 };

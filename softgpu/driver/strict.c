@@ -166,9 +166,12 @@ CUresult sg_strict_exit(CUresult result)
 
 void sg_strict_verdict(CUresult error)
 {
-    struct sg_strict_frame *f = frame_of(&sg_tls()->strict);
+    struct sg_strict_tls *tls = &sg_tls()->strict;
+    struct sg_strict_frame *f = frame_of(tls);
 
-    if (f)
+    if (tls->item && tls->item->work && tls->item->work->w.kind != SG_WORK_HOST)
+        tls->item_verdict = error; /* who waits for the work is told */
+    else if (f)
         f->verdict = error;
 }
 
