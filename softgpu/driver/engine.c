@@ -6,6 +6,7 @@
  * background thread after 200 ms without any call (engine_threads.c), because a host may spin on
  * memory that a kernel writes.
  */
+#include "softgpu/driver/guard.h"
 #include "softgpu/driver/order_item.h"
 #include "softgpu/driver/strict.h"
 #include "softgpu/driver/trace_item.h"
@@ -131,6 +132,13 @@ static bool is_kernel(const struct sg_item *i)
     return i->work && i->work->w.kind == SG_WORK_KERNEL;
 }
 
+static void strict_begin(struct sg_engine *e, struct sg_item *i)
+{
+    sg_order_run(e, i);
+    sg_guard_release(i);
+    sg_guard_lift(); /* other copies may guard what this work uses */
+}
+
 /* @busy: what says that this kind of executor is taken. */
 static void run_device(struct sg_engine *e, struct sg_item *i, bool *busy)
 {
@@ -141,11 +149,13 @@ static void run_device(struct sg_engine *e, struct sg_item *i, bool *busy)
         e->kernel_since = sg_now_ns();
     i->state = SG_ITEM_RUNNING;
     if (sg_strict())
-        sg_order_run(e, i);
+        strict_begin(e, i);
     pthread_mutex_unlock(&e->lock);
     if (result == CUDA_SUCCESS)
         result = execute_item(i);
     pthread_mutex_lock(&e->lock);
+    if (sg_strict())
+        sg_guard_restore();
     *busy = false;
     if (is_kernel(i))
         e->kernel_since = 0;
@@ -184,6 +194,10 @@ static void run_host(struct sg_engine *e, struct sg_item *i)
 
 static void poll_items(struct sg_engine *e)
 {
+    bool lift = sg_strict() && e->npolled;
+
+    if (lift) /* what is waited for may lie in guarded memory */
+        sg_guard_lift();
     for (unsigned k = 0; k < e->npolled;) {
         struct sg_item *i = e->polled[k];
 
@@ -196,6 +210,8 @@ static void poll_items(struct sg_engine *e)
         e->polled[k] = e->polled[--e->npolled];
         sg_item_finish(e, i, i->result);
     }
+    if (lift)
+        sg_guard_restore();
 }
 
 bool sg_engine_stuck(const struct sg_engine *e, uint64_t now)

@@ -2,6 +2,7 @@
  * Items of the queue: which are ready, in a heap by rank; what each follows; their end. With the
  * engine's lock.
  */
+#include "softgpu/driver/guard.h"
 #include "softgpu/driver/order_item.h"
 #include "softgpu/driver/strict.h"
 #include "softgpu/driver/trace_item.h"
@@ -159,6 +160,8 @@ void sg_item_submit(struct sg_item *i)
     else
         e->head = i;
     e->tail = i;
+    if (sg_strict())
+        sg_guard_item(i);
     if (!i->waits)
         make_ready(e, i);
     e->last_call_ns = sg_now_ns();
@@ -181,8 +184,10 @@ void sg_item_finish(struct sg_engine *e, struct sg_item *i, CUresult result)
     i->result = result;
     i->done_ns = sg_now_ns();
     unlink_item(e, i);
-    if (sg_strict())
+    if (sg_strict()) {
+        sg_guard_release(i);
         sg_order_finish(e, i);
+    }
     for (struct sg_link *l = i->followers, *next; l; l = next) {
         next = l->next;
         if (--l->to->waits == 0)
