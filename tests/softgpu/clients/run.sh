@@ -21,4 +21,8 @@ trap 'rm -rf "$folder"' EXIT
 # caches of compiled kernels belong to this run alone
 export XDG_CACHE_HOME=$folder TRITON_CACHE_DIR=$folder/triton CACHEDB=$folder/tinygrad.db
 unset LD_LIBRARY_PATH
+# tinygrad looks for NVRTC in the system's folders; a wheel of it lies elsewhere
+wheel=$("$python" -c 'import glob, sys
+print(*(f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libnvrtc.so.*")), sep="\n")' | head -n 1)
+[ -z "$wheel" ] || export NVRTC_PATH="${NVRTC_PATH:-$wheel}"
 "$build/bin/softgpu" run -- env ${preload:+LD_PRELOAD="$preload"} "$python" "$@"
