@@ -32,15 +32,16 @@ static bool is_atomic(const struct sg_ptx_insn *p)
 /* Was this one told in this launch? */
 static bool told(struct sg_check *c, const struct sg_check_report *r)
 {
-    uint64_t h = ((uintptr_t)r->at.ptx * 31 + (uintptr_t)r->other.ptx) * 31 + r->rule;
+    unsigned rule = 2 * (unsigned)r->rule + r->lower;
+    uint64_t h = ((uintptr_t)r->at.ptx * 31 + (uintptr_t)r->other.ptx) * 31 + rule;
     size_t at = (size_t)(h * UINT64_C(0x9e3779b97f4a7c15) >> 54) % SG_CHECK_SEEN;
 
     if (c->seen[at].ptx == r->at.ptx && c->seen[at].other == r->other.ptx &&
-        c->seen[at].rule == (unsigned)r->rule)
+        c->seen[at].rule == rule)
         return true;
     c->seen[at].ptx = r->at.ptx;
     c->seen[at].other = r->other.ptx;
-    c->seen[at].rule = (unsigned)r->rule;
+    c->seen[at].rule = rule;
     return false;
 }
 
@@ -317,6 +318,8 @@ static void block_start(void *arg, struct sg_block *b)
 {
     struct sg_check *c = arg;
 
+    if (b->run->all->workspace != NULL) /* the engine's own, and written by it */
+        sg_shadow_define(c->env.shadow, (uint64_t)(uintptr_t)b->run->all->workspace, 4096, true);
     b->check = take_block(c, b->shared_bytes);
     for (unsigned i = 0; b->check != NULL && i < b->nwarps; i++) {
         struct sg_check_warp *cw = &b->check->warps[i];

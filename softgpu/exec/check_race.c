@@ -9,8 +9,10 @@
  * release is taken to publish to everybody who acquires anything later: races may be missed that
  * way, none is made up. The barrier of a cluster counts as one too.
  *
- * Two strong accesses never race, nor do two stores of the same value. Words are divided into bytes
- * where smaller accesses are seen.
+ * Two strong accesses never race, nor do two stores of the same value; a store that leaves the
+ * value as it is, and a read beside it, are worth a warning. A plain read beside an atomic is how
+ * loops around compare-and-swap begin, those of CUDA's own headers too, and is none. Words are
+ * divided into bytes where smaller accesses are seen.
  */
 #include "softgpu/exec/check_internal.h"
 
@@ -25,9 +27,9 @@
 struct mark {
     const struct sg_ptx_insn *ptx; /* NULL: none */
     const struct sg_func *func;
-    uint32_t block1; /* 1 + its number in the grid */
-    uint16_t thread; /* warp * 32 + lane */
-    bool strong, atomic;
+    uint32_t block1;           /* 1 + its number in the grid */
+    uint16_t thread;           /* warp * 32 + lane */
+    bool strong, atomic, same; /* same: it left the value as it was */
     uint32_t warp_clock, lane_clock, time;
 };
 
@@ -408,8 +410,9 @@ static bool tell(struct sg_race *r, const struct sg_step *s, const struct sg_acc
     rep.at.access = name_of(atomic, a->write);
     rep.other.access = name_of(m->atomic, written);
     /* lanes of one store: one of the values is there in the end, and that is often enough */
-    rep.lower = m->ptx == s->ptx && m->block1 - 1 == s->warp->block->linear &&
-                m->thread / SG_WARP == s->warp->index && written && a->write;
+    rep.lower = (a->write ? same_value(s, a) : m->same) ||
+                (m->ptx == s->ptx && m->block1 - 1 == s->warp->block->linear &&
+                 m->thread / SG_WARP == s->warp->index && written && a->write);
     return sg_check_tell(r->check, s->warp, a->lane, &rep);
 }
 
@@ -417,12 +420,14 @@ struct now { /* the access that is looked at */
     const struct sg_step *s;
     const struct sg_access *a;
     struct mark mark;
-    bool same;
 };
 
-static bool conflicts(const struct sg_race *r, const struct now *n, const struct mark *m)
+static bool conflicts(const struct sg_race *r, const struct now *n, const struct mark *m,
+                      bool written)
 {
-    return m->ptx != NULL && !(m->strong && n->mark.strong) &&
+    bool read = written ? !n->a->write && m->atomic : n->mark.atomic; /* beside an atomic */
+
+    return m->ptx != NULL && !read && !(m->strong && n->mark.strong) &&
            !ordered(r, m, n->s->warp, n->a->lane);
 }
 
@@ -441,7 +446,7 @@ static bool look(struct sg_race *r, struct now *n, struct unit *u)
 
     if (n->mark.strong && u->write.ptx != NULL && u->write.strong)
         warp_of(n->s->warp)->acquired = later(warp_of(n->s->warp)->acquired, u->write.time);
-    if (conflicts(r, n, &u->write) && !(write && n->same) &&
+    if (conflicts(r, n, &u->write, true) && !(write && n->mark.same) &&
         !tell(r, n->s, n->a, &u->write, true, atomic))
         return false;
     if (!write) {
@@ -449,7 +454,7 @@ static bool look(struct sg_race *r, struct now *n, struct unit *u)
         return true;
     }
     for (unsigned i = 0; i < READERS; i++)
-        if (conflicts(r, n, &u->read[i]) && !tell(r, n->s, n->a, &u->read[i], false, atomic))
+        if (conflicts(r, n, &u->read[i], false) && !tell(r, n->s, n->a, &u->read[i], false, atomic))
             return false;
     memset(u->read, 0, sizeof(u->read));
     u->write = n->mark;
@@ -492,7 +497,7 @@ bool sg_race_access(struct sg_check *c, const struct sg_step *s, const struct sg
         release(r, s->warp);
     n.mark = mark_of(r, s, a);
     n.mark.strong = strong;
-    n.same = a->write && !strong && same_value(s, a);
+    n.mark.same = a->write && !strong && same_value(s, a);
     for (uint64_t done = 0; done < a->n;) {
         uint64_t addr = a->addr + done;
         unsigned from = (unsigned)(addr & (PAGE_BYTES - 1));
@@ -514,10 +519,10 @@ void sg_race_forget(struct sg_check *c, uint64_t addr, uint64_t n)
         unsigned from = (unsigned)(addr & (PAGE_BYTES - 1));
         unsigned here = PAGE_BYTES - from < n ? PAGE_BYTES - from : (unsigned)n;
         struct page *p = global_page(c->race, addr >> PAGE_SHIFT);
-        if (p != NULL)
-            memset(&p->units[from >> p->shift], 0,
-                   (((size_t)from + here + 3) >> p->shift) * sizeof(*p->units) -
-                       (size_t)(from >> p->shift) * sizeof(*p->units));
+        if (p != NULL) {
+            unsigned first = from >> p->shift, last = (from + here - 1) >> p->shift;
+            memset(&p->units[first], 0, (last - first + 1) * sizeof(*p->units));
+        }
         addr += here;
         n -= here;
     }

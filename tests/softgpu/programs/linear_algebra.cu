@@ -8,6 +8,7 @@ __global__ void find_pivot(const double *a, int n, int k, int *pivot)
     __shared__ int at[64];
     int t = threadIdx.x;
     best[t] = -1;
+    at[t] = n; // rows of threads that have none never win
     for (int r = k + t; r < n; r += 64)
         if (fabs(a[r * n + k]) > best[t]) {
             best[t] = fabs(a[r * n + k]);
