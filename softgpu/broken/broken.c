@@ -54,6 +54,8 @@ enum tb_status sg_broken_new(const struct sg_broken_options *opt, struct sg_brok
     b->born_ns = now_ns();
     b->watcher = sg_inject_watcher;
     b->watcher.arg = b;
+    b->clean = sg_inject_clean_watcher;
+    b->clean.arg = b;
     st = sg_specs_parse(opt->specs, opt->devices, opt->sms, &b->specs, err);
     if (st == TB_OK && opt->replay != NULL) {
         b->replaying = true;
@@ -133,7 +135,8 @@ static enum sg_masked judge(struct sg_broken *b, struct sg_machine *m,
     now->mode = SG_NOW_CLEAN;
     now->undo = b->second;
     memset((void *)again.watchers, 0, sizeof(again.watchers));
-    again.watchers[0] = &b->watcher;
+    again.watchers[0] = &b->clean;
+    again.touch = NULL;
     again.print = print;
     again.print_arg = &quiet;
     st = sg_exec_run(m, &again, &second, NULL, NULL);

@@ -247,7 +247,7 @@ struct sg_broken {
     _Atomic uint64_t count;
     struct sg_undo *first, *second;
     struct sg_now now;
-    struct sg_watcher watcher;
+    struct sg_watcher watcher, clean;
 };
 
 double sg_spec_rate(const struct sg_broken *b, const struct sg_spec *s, uint64_t launches);
@@ -256,7 +256,7 @@ double sg_broken_seconds(const struct sg_broken *b);
 
 /* ---- inject.c -------------------------------------------------------------------------------- */
 
-extern const struct sg_watcher sg_inject_watcher;
+extern const struct sg_watcher sg_inject_watcher, sg_inject_clean_watcher;
 /** sg_inject_prepare - set now up for a launch; false: nothing of it can be broken */
 bool sg_inject_prepare(struct sg_broken *b, const struct sg_launch *launch);
 void sg_inject_release(struct sg_broken *b);

@@ -65,34 +65,6 @@ static bool replayed(const struct sg_broken *b, const struct sg_launch *l)
     return false;
 }
 
-bool sg_inject_prepare(struct sg_broken *b, const struct sg_launch *l)
-{
-    struct sg_now *now = &b->now;
-
-    now->launch = l;
-    now->image = l->kernel->func->image;
-    now->mode = SG_NOW_BROKEN;
-    now->live = 0;
-    now->nfaults = 0;
-    now->total = now->diverged = 0;
-    now->lost = false;
-    atomic_store(&now->uncertain, NULL);
-    for (unsigned i = 0; i < b->specs.n && !b->replaying; i++) {
-        if (!may_meet(b, &b->specs.s[i], l))
-            continue;
-        now->live |= 1u << i;
-        now->rate[i] = sg_spec_rate(b, &b->specs.s[i], l->grid_id);
-        for (unsigned n = 0; n <= SG_WARP; n++)
-            now->any[i][n] = -expm1(n * log1p(-now->rate[i]));
-    }
-    if (b->replaying ? !replayed(b, l) : now->live == 0 && !sg_cells_any(b, l->device))
-        return false;
-    now->tables = calloc(now->image->nfuncs, sizeof(*now->tables));
-    if (now->tables == NULL)
-        now->lost = true;
-    return true;
-}
-
 void sg_inject_release(struct sg_broken *b)
 {
     struct sg_now *now = &b->now;
@@ -217,6 +189,48 @@ static const uint32_t *table_of(struct sg_broken *b, const struct sg_func *f)
         return t;
     free(t);
     return none;
+}
+
+/* Has the kernel an instruction that can be hit? What it calls is not looked into. */
+static bool has_target(struct sg_broken *b, const struct sg_func *f)
+{
+    const uint32_t *t = table_of(b, f);
+    uint32_t all = 0;
+
+    for (uint32_t i = 0; t != NULL && i < f->ptx->ninsns; i++)
+        all |= t[i];
+    return all != 0 || t == NULL || f->ncallees != 0 || f->indirect;
+}
+
+bool sg_inject_prepare(struct sg_broken *b, const struct sg_launch *l)
+{
+    struct sg_now *now = &b->now;
+
+    now->launch = l;
+    now->image = l->kernel->func->image;
+    now->mode = SG_NOW_BROKEN;
+    now->live = 0;
+    now->nfaults = 0;
+    now->total = now->diverged = 0;
+    now->lost = false;
+    atomic_store(&now->uncertain, NULL);
+    for (unsigned i = 0; i < b->specs.n && !b->replaying; i++) {
+        if (!may_meet(b, &b->specs.s[i], l))
+            continue;
+        now->live |= 1u << i;
+        now->rate[i] = sg_spec_rate(b, &b->specs.s[i], l->grid_id);
+        for (unsigned n = 0; n <= SG_WARP; n++)
+            now->any[i][n] = -expm1(n * log1p(-now->rate[i]));
+    }
+    if (b->replaying ? !replayed(b, l) : now->live == 0 && !sg_cells_any(b, l->device))
+        return false;
+    now->tables = calloc(now->image->nfuncs, sizeof(*now->tables));
+    if (now->tables == NULL)
+        now->lost = true;
+    if (b->replaying || sg_cells_any(b, l->device) || has_target(b, l->kernel->func))
+        return true;
+    sg_inject_release(b);
+    return false;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -835,6 +849,9 @@ static void on_unseen(void *arg)
 {
     doubt(&((struct sg_broken *)arg)->now, "lanes at different places wrote memory at once");
 }
+
+/* Of the execution without faults: what it writes. */
+const struct sg_watcher sg_inject_clean_watcher = {.access = on_access, .unseen = on_unseen};
 
 const struct sg_watcher sg_inject_watcher = {
     .enter = on_enter, .exit = on_exit_step, .access = on_access, .unseen = on_unseen};

@@ -448,9 +448,16 @@ static void test_inject__what_cannot_be_hit_is_not_watched(void **state)
 
     (void)state;
     assert_false(sg_inject_prepare(b, &l));
-    l.device = 1;
+    l.grid_id = 2; /* it has integer instructions */
     assert_true(sg_inject_prepare(b, &l));
     sg_inject_release(b);
+    l.device = 1;
+    l.grid_id = 1;
+    assert_true(sg_inject_prepare(b, &l));
+    sg_inject_release(b);
+    sg_broken_free(b);
+    b = broken("unit=f64; unit=sfu; op=fma.rm");
+    assert_false(sg_inject_prepare(b, &l)); /* it has none of these */
     sg_broken_free(b);
     sg_image_free(image);
     device_free(p);

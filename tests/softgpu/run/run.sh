@@ -56,6 +56,14 @@ for bad in "--devices 0" "--devices 9" "--memory 0" "--memory 1" "--workers 0" "
     # shellcheck disable=SC2086 # two words
     check "bad $bad" 2 "$softgpu" run $bad -- touch "$work/ran"
 done
+for bad in "unit=fpu" "sm=7 unit=int" "lanes=4g" "unit=int; mem=1"; do
+    check "bad fault $bad" 2 "$softgpu" run --fault "unit=fma rate=1e-9" --fault "$bad" -- touch "$work/ran"
+    has "bad fault '"
+done
+check "bad fault" 2 env "SOFTGPU_FAULT=unti=int" "$softgpu" run -- touch "$work/ran"
+has "no word 'unti'; the words are device, sm, unit"
+check "a log of nothing" 2 "$softgpu" run --fault-log "$work/log" -- touch "$work/ran"
+has "of use without SOFTGPU_FAULT"
 check "bad variable" 2 env SOFTGPU_ISA=foo "$softgpu" run -- touch "$work/ran"
 has "SOFTGPU_ISA='foo' is not 'base' or 'native'"
 [ -e "$work/ran" ] && { echo "a program ran with bad options"; failed=1; }
