@@ -26,8 +26,9 @@ struct reach { /* what a lane has accessed */
 };
 
 /* Between enter() and exit() of one instruction: one thread executes both, so it is this thread's.
- * Nothing of it outlives the instruction. */
-static _Thread_local struct {
+ * Nothing of it outlives the instruction. It lies on the heap: libcuda is loaded by dlopen(), and
+ * what then may be thread-local is little. */
+struct moment {
     struct hit hits[SG_BROKEN_MAX_SPECS];
     unsigned nhits;
     uint32_t lines; /* specs of cache lines that this load may meet */
@@ -39,7 +40,29 @@ static _Thread_local struct {
     unsigned moved_size;
     uint32_t moved_lanes;
     uint64_t address[SG_WARP]; /* what it was */
-} at;
+};
+static _Thread_local struct moment *at; /* NULL: not yet, or no memory */
+static pthread_key_t moment_key;        /* frees it with its thread */
+static pthread_once_t moment_once = PTHREAD_ONCE_INIT;
+static bool has_moment_key;
+
+static void make_moment_key(void)
+{
+    has_moment_key = pthread_key_create(&moment_key, free) == 0;
+}
+
+static bool moment_new(void)
+{
+    struct moment *m = calloc(1, sizeof(*m));
+
+    pthread_once(&moment_once, make_moment_key);
+    if (m == NULL || !has_moment_key || pthread_setspecific(moment_key, m) != 0) {
+        free(m);
+        return false;
+    }
+    at = m;
+    return true;
+}
 
 /* ---- a launch -------------------------------------------------------------------------------- */
 
@@ -508,7 +531,7 @@ static void move_address(struct sg_broken *b, const struct sg_step *step, unsign
     unsigned size;
     uint8_t *reg = o ? sg_step_register(step, o, &size) : NULL;
 
-    if (reg == NULL || size == 0 || at.moved_lanes >> lane & 1)
+    if (reg == NULL || size == 0 || at->moved_lanes >> lane & 1)
         return;
     t.width = register_bits(step, o);
     old = get_lane(reg, size, lane);
@@ -520,10 +543,10 @@ static void move_address(struct sg_broken *b, const struct sg_step *step, unsign
     }
     if (new == (old & sg_bit_mask(t.width)))
         return;
-    at.moved = reg;
-    at.moved_size = size;
-    at.moved_lanes |= 1u << lane;
-    at.address[lane] = old;
+    at->moved = reg;
+    at->moved_size = size;
+    at->moved_lanes |= 1u << lane;
+    at->address[lane] = old;
     set_lane(reg, size, lane, new);
     note(b, &f, &t, old & sg_bit_mask(t.width), new);
 }
@@ -532,11 +555,11 @@ static void enter_spec(struct sg_broken *b, const struct sg_step *step, unsigned
 {
     const struct sg_spec *s = &b->specs.s[index];
     uint32_t mask = step->mask & s->lanes;
-    struct hit *h = &at.hits[at.nhits];
+    struct hit *h = &at->hits[at->nhits];
 
     if (s->kind == SG_SPEC_LINE) {
-        at.lines |= 1u << index;
-        at.recording = true;
+        at->lines |= 1u << index;
+        at->recording = true;
         return;
     }
     if (mask == 0 || !sg_in_ranges(&s->sm, step->warp->block->smid) ||
@@ -558,21 +581,21 @@ static void enter_spec(struct sg_broken *b, const struct sg_step *step, unsigned
     }
     if (s->model == SG_MODEL_PREVIOUS)
         keep_before(step, h, site);
-    at.recording |= step->ptx->op == SG_OP_ST;
-    at.nhits++;
+    at->recording |= step->ptx->op == SG_OP_ST;
+    at->nhits++;
 }
 
 static void enter_logged(struct sg_broken *b, const struct sg_step *step)
 {
     struct sg_injected key = injected(b, step, SG_WHAT_RESULT, 0, 0);
-    struct hit *h = &at.hits[0];
+    struct hit *h = &at->hits[0];
 
     h->recs = sg_replay_find(&b->replay, &key, &h->nrecs);
     h->spec = NULL;
     if (h->recs == NULL)
         return;
-    at.nhits = 1;
-    at.recording = true;
+    at->nhits = 1;
+    at->recording = true;
     for (size_t i = 0; i < h->nrecs; i++)
         if (h->recs[i].what == SG_WHAT_ADDRESS) {
             h->index = h->recs[i].spec;
@@ -585,12 +608,16 @@ static void on_enter(void *arg, const struct sg_step *step)
     struct sg_broken *b = arg;
     const uint32_t *table = table_of(b, step->func);
 
-    at.nhits = 0;
-    at.lines = 0;
-    at.recording = at.stored = false;
-    at.reached = 0;
-    at.moved = NULL;
-    at.moved_lanes = 0;
+    if (at == NULL && !moment_new()) {
+        b->now.lost = true;
+        return;
+    }
+    at->nhits = 0;
+    at->lines = 0;
+    at->recording = at->stored = false;
+    at->reached = 0;
+    at->moved = NULL;
+    at->moved_lanes = 0;
     if (b->now.mode == SG_NOW_CLEAN)
         return;
     if (b->replaying) {
@@ -630,12 +657,12 @@ static void hit_result(struct sg_broken *b, const struct sg_step *step, const st
 static uint8_t *stored(const struct sg_step *step, unsigned lane, unsigned e, struct sg_shape *t,
                        uint64_t *value, uint64_t *before)
 {
-    const struct reach *r = &at.reach[lane];
+    const struct reach *r = &at->reach[lane];
     unsigned bytes;
 
     *t = sg_type_of_operand(step->ptx, 1, 64);
     bytes = t->width / 8;
-    if (!(at.reached >> lane & 1) || bytes == 0 || (e + 1) * (uint64_t)bytes > r->n)
+    if (!(at->reached >> lane & 1) || bytes == 0 || (e + 1) * (uint64_t)bytes > r->n)
         return NULL;
     *value = *before = 0;
     memcpy(value, r->bytes + (size_t)e * bytes, bytes);
@@ -647,7 +674,7 @@ static uint8_t *stored(const struct sg_step *step, unsigned lane, unsigned e, st
 static void note_stored(struct sg_broken *b, struct sg_injected *f, const struct sg_shape *t,
                         uint64_t before, uint64_t after)
 {
-    f->at = at.reach[f->lane].addr + f->elem * (uint64_t)(t->width / 8);
+    f->at = at->reach[f->lane].addr + f->elem * (uint64_t)(t->width / 8);
     note(b, f, t, before, after);
 }
 
@@ -711,7 +738,7 @@ static void hit_line(struct sg_broken *b, const struct sg_step *step, unsigned i
 {
     const struct sg_spec *s = &b->specs.s[index];
     const struct sg_ptx_opnd *o = sg_result(step->ptx);
-    const struct reach *r = &at.reach[lane];
+    const struct reach *r = &at->reach[lane];
     uint64_t off = r->addr - b->opt.mem->base, rng = lane_rng(site_hash(b, step, index), lane);
 
     if (o == NULL || off / SG_LINE_BYTES % SG_LINES != s->line ||
@@ -747,12 +774,12 @@ static void restore_address(const struct sg_step *step)
 
     for (unsigned e = 0; o != NULL && e < elements(o); e++) {
         struct place p;
-        if (result_place(step, e, 0, &p) && overlap(p.reg, p.size, at.moved, at.moved_size))
+        if (result_place(step, e, 0, &p) && overlap(p.reg, p.size, at->moved, at->moved_size))
             return;
     }
-    for (uint32_t m = at.moved_lanes; m != 0; m &= m - 1) {
+    for (uint32_t m = at->moved_lanes; m != 0; m &= m - 1) {
         unsigned lane = (unsigned)__builtin_ctz(m);
-        set_lane(at.moved, at.moved_size, lane, at.address[lane]);
+        set_lane(at->moved, at->moved_size, lane, at->address[lane]);
     }
 }
 
@@ -773,7 +800,7 @@ static void leave_hit(struct sg_broken *b, const struct sg_step *step, const str
                 h->recs[i].what == SG_WHAT_LINE)
                 replay_one(b, step, &h->recs[i]);
             else if (h->recs[i].what == SG_WHAT_CELL)
-                at.stored = true;
+                at->stored = true;
         return;
     }
     for (uint32_t m = h->lanes & step->mask; m != 0; m &= m - 1)
@@ -787,16 +814,16 @@ static void on_exit_step(void *arg, const struct sg_step *step)
 {
     struct sg_broken *b = arg;
 
-    if (b->now.mode == SG_NOW_CLEAN)
+    if (b->now.mode == SG_NOW_CLEAN || at == NULL)
         return;
-    if (at.moved != NULL)
+    if (at->moved != NULL)
         restore_address(step);
-    for (unsigned i = 0; i < at.nhits; i++)
-        leave_hit(b, step, &at.hits[i]);
-    for (uint32_t s = at.lines; s != 0; s &= s - 1)
-        for (uint32_t m = at.reached & step->mask; m != 0; m &= m - 1)
+    for (unsigned i = 0; i < at->nhits; i++)
+        leave_hit(b, step, &at->hits[i]);
+    for (uint32_t s = at->lines; s != 0; s &= s - 1)
+        for (uint32_t m = at->reached & step->mask; m != 0; m &= m - 1)
             hit_line(b, step, (unsigned)__builtin_ctz(s), (unsigned)__builtin_ctz(m));
-    if (at.stored)
+    if (at->stored)
         settle_stored(b, step);
 }
 
@@ -804,11 +831,11 @@ static void on_exit_step(void *arg, const struct sg_step *step)
 
 static void record(const struct sg_access *a)
 {
-    struct reach *r = &at.reach[a->lane];
+    struct reach *r = &at->reach[a->lane];
 
     *r = (struct reach){.addr = a->addr, .n = a->n, .bytes = a->bytes};
     memcpy(r->old, a->bytes, a->n < sizeof(r->old) ? a->n : sizeof(r->old));
-    at.reached |= 1u << a->lane;
+    at->reached |= 1u << a->lane;
 }
 
 static bool near_cell(const struct sg_broken *b, const struct sg_access *a)
@@ -828,12 +855,13 @@ static bool on_access(void *arg, const struct sg_step *step, const struct sg_acc
     bool global = a->space == SG_SPACE_GLOBAL;
 
     (void)step;
-    if (now->mode == SG_NOW_BROKEN) {
+    if (now->mode == SG_NOW_BROKEN && at != NULL) {
         /* of a load the memory of devices: lines of the cache hold no other */
-        if (at.recording && (global ? at.lines == 0 || a->addr - b->opt.mem->base < b->opt.mem->span
-                                    : at.lines == 0))
+        if (at->recording &&
+            (global ? at->lines == 0 || a->addr - b->opt.mem->base < b->opt.mem->span
+                    : at->lines == 0))
             record(a);
-        at.stored |= global && a->write && !b->replaying && near_cell(b, a);
+        at->stored |= global && a->write && !b->replaying && near_cell(b, a);
     }
     if (!global || now->undo == NULL)
         return true;

@@ -21,7 +21,8 @@ def bindings():
                                           nv.NVML_VOLATILE_ECC) == 1
     assert nv.nvmlDeviceGetMemoryInfo(handle, nv.nvmlMemory_v2).total == 8 << 30
     assert nv.nvmlDeviceGetMigMode(handle) == [0, 0]
-    assert nv.nvmlDeviceGetComputeRunningProcesses(handle) == []
+    # other processes of this machine may use theirs
+    assert os.getpid() not in [p.pid for p in nv.nvmlDeviceGetComputeRunningProcesses(handle)]
     assert len(nv.nvmlDeviceGetCpuAffinity(handle, (os.cpu_count() + 63) // 64)) >= 1
     assert nv.nvmlDeviceGetPciInfo(handle).busId == "00000000:02:00.0"
     fabric = nv.c_nvmlGpuFabricInfo_v2_t()
@@ -51,8 +52,8 @@ def from_torch(torch):
     x = torch.zeros(1 << 20, device="cuda:1")
     torch.cuda.synchronize()
     assert torch.cuda.device_memory_used(1) >= x.numel() * 4
-    own = [p.pid for p in processes(1)]
-    assert own == [os.getpid()], own
+    users = [p.pid for p in processes(1)]
+    assert os.getpid() in users, users
     assert f"process{os.getpid():>11d} uses" in torch.cuda.list_gpu_processes(1)
 
 

@@ -47,8 +47,9 @@ static void launch(const char *ptx, const char *name, struct shape shape)
     " @%c0 ld.shared.u32 %r5, [%r2+4*" #stride "];\n @%c0 add.u32 %r4, %r4, %r5;\n"                \
     " @%c0 st.shared.u32 [%r2], %r4;\n " wait ";\n"
 #define LANES "bar.warp.sync -1"
-#define TREE(first, second)                                                                        \
-    " st.shared.u32 [%r2], %r0;\n " first ";\n" STEP(32, second) STEP(16, LANES)                   \
+#define TREE(first, second) /* of words that were written before: the race is all that is wrong */ \
+    " st.shared.u32 [%r2], 0;\n bar.sync 0;\n st.shared.u32 [%r2], %r0;\n " first                  \
+    ";\n" STEP(32, second) STEP(16, LANES)                                                         \
         STEP(8, LANES) " setp.eq.u32 %c0, %r0, 0;\n @%c0 ld.shared.u32 %r4, [%r2];\n"              \
                        " @%c0 st.global.u32 [%p], %r4;\n"
 #define WARP_TREE(wait)                                                                            \
