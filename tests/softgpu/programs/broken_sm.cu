@@ -1,8 +1,8 @@
 // env: "SOFTGPU_FAULT=sm=2 unit=fma bit=9 when=|x|>1.5 rate=0.05 seed=4"
 /*
  * Finds a broken multiprocessor by comparing two runs: the same tiles, in the second run each by
- * another block and so on another multiprocessor. A tile that differs accuses both that computed it;
- * the one that all differing tiles have in common is it.
+ * another block and so on another multiprocessor. A tile that differs accuses both that computed
+ * it; the one that all differing tiles have in common is it.
  */
 #include "check.cuh"
 
