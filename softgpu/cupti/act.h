@@ -19,6 +19,10 @@
 #include "softgpu/driver/trace.h"
 
 #define SG_ACT_BIT(kind) (UINT64_C(1) << (kind))
+/* Recorded events are told with synchronisations too, which refer to them: torch's profiler enables
+ * only those and reads both. */
+#define SG_ACT_EVENT_KINDS                                                                         \
+    (SG_ACT_BIT(CUPTI_ACTIVITY_KIND_CUDA_EVENT) | SG_ACT_BIT(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION))
 
 /* ---- the newest form of each record -------------------------------------------------------------
  * Records grow at their end from one CUPTI to the next. Made are those of CUPTI 13.2 whatever the
@@ -119,7 +123,7 @@ extern const struct softgpu_trace_hooks sg_act_trace;
 #define SG_ACT_WORK_KINDS                                                                          \
     (SG_ACT_BIT(CUPTI_ACTIVITY_KIND_KERNEL) | SG_ACT_BIT(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) |  \
      SG_ACT_BIT(CUPTI_ACTIVITY_KIND_MEMCPY) | SG_ACT_BIT(CUPTI_ACTIVITY_KIND_MEMCPY2) |            \
-     SG_ACT_BIT(CUPTI_ACTIVITY_KIND_MEMSET) | SG_ACT_BIT(CUPTI_ACTIVITY_KIND_CUDA_EVENT) |         \
+     SG_ACT_BIT(CUPTI_ACTIVITY_KIND_MEMSET) | SG_ACT_EVENT_KINDS |                                 \
      SG_ACT_BIT(CUPTI_ACTIVITY_KIND_GRAPH_TRACE))
 
 /* ---- act_misc.c ---------------------------------------------------------------------------------

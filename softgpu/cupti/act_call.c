@@ -225,7 +225,7 @@ static void put_event(const struct sg_call *call)
     if (!ev || call->result || sg_act_option(SG_ACT_EVENT_TIMESTAMPS) ||
         !sg_cupti_tools()->event(ev, &event) || !event.record ||
         !sg_cupti_tools()->place(stream, per_thread, &place) ||
-        !sg_act_wants(place.context, SG_ACT_BIT(r.kind)))
+        !sg_act_wants(place.context, SG_ACT_EVENT_KINDS))
         return;
     r.contextId = place.context;
     r.streamId = place.stream;

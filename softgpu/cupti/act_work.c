@@ -21,8 +21,7 @@ static uint64_t kinds_of(enum softgpu_trace_kind kind)
     case SOFTGPU_TRACE_FILL:
         return SG_ACT_BIT(CUPTI_ACTIVITY_KIND_MEMSET);
     case SOFTGPU_TRACE_EVENT:
-        return sg_act_option(SG_ACT_EVENT_TIMESTAMPS) ? SG_ACT_BIT(CUPTI_ACTIVITY_KIND_CUDA_EVENT)
-                                                      : 0;
+        return sg_act_option(SG_ACT_EVENT_TIMESTAMPS) ? SG_ACT_EVENT_KINDS : 0;
     case SOFTGPU_TRACE_GRAPH:
         return SG_ACT_BIT(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
     default:

@@ -1,6 +1,8 @@
 /* What the records of the activity API hold. */
 #include "tests/softgpu/cupti/activity.h"
 
+#include <cuda_runtime_api.h>
+
 static CUdeviceptr log_of(const struct queue *q)
 {
     return (CUdeviceptr)(uintptr_t)q->log;
@@ -393,6 +395,55 @@ static void test_activity__events_have_device_times_if_asked_for(void **state)
 #endif
 }
 
+static void test_activity__synchronisations_bring_the_events_that_they_refer_to(void **state)
+{
+    CUevent e = queue_event();
+    const CUpti_ActivitySynchronization2 *sync;
+    const CUpti_ActivityCudaEvent2 *ev;
+
+    (void)state;
+    enable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+    OK(cuEventRecord(e, NULL));
+    OK(cuEventSynchronize(e));
+    FINE(cuptiActivityFlushAll(0));
+    ev = only(CUPTI_ACTIVITY_KIND_CUDA_EVENT);
+    sync = only(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+    assert_int_equal(sync->cudaEventSyncId, ev->cudaEventSyncId);
+    OK(cuEventDestroy(e));
+}
+
+static void test_activity__a_runtime_call_and_what_it_calls_have_one_id(void **state)
+{
+    const CUpti_ActivityAPI *runtime, *driver;
+    const CUpti_ActivityMemcpy6 *copy;
+    void *d = NULL;
+    char bytes[32] = "";
+
+    (void)state;
+    assert_int_equal(cudaMalloc(&d, 64), cudaSuccess);
+    enable(CUPTI_ACTIVITY_KIND_RUNTIME);
+    enable(CUPTI_ACTIVITY_KIND_DRIVER);
+    enable(CUPTI_ACTIVITY_KIND_MEMCPY);
+    enable(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+    FINE(cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, 5));
+    assert_int_equal(cudaMemcpyAsync(d, bytes, 32, cudaMemcpyHostToDevice, 0), cudaSuccess);
+    FINE(cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, NULL));
+    collect();
+    runtime =
+        call_record(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020);
+    driver = call_record(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2);
+    assert_non_null(runtime);
+    assert_non_null(driver);
+    copy = only(CUPTI_ACTIVITY_KIND_MEMCPY);
+    assert_int_equal(runtime->correlationId, driver->correlationId);
+    assert_int_equal(copy->correlationId, runtime->correlationId);
+    assert_int_equal(copy->runtimeCorrelationId, runtime->correlationId);
+    assert_int_equal(copy->flags, CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC);
+    assert_true(runtime->start <= driver->start && driver->end <= runtime->end);
+    only(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION); /* once for both */
+    assert_int_equal(cudaFree(d), cudaSuccess);
+}
+
 static void test_activity__queries_that_find_work_are_left_out_if_asked_for(void **state)
 {
     struct queue *q = *state;
@@ -636,6 +687,8 @@ int main(void)
         TEST(external_ids_come_before_the_record_of_the_call),
         TEST(synchronisations_and_events_know_each_other),
         TEST(events_have_device_times_if_asked_for),
+        TEST(synchronisations_bring_the_events_that_they_refer_to),
+        TEST(a_runtime_call_and_what_it_calls_have_one_id),
         TEST(queries_that_find_work_are_left_out_if_asked_for),
         TEST(contexts_and_streams_are_told_when_they_are_made),
         TEST(what_is_there_already_is_told_if_asked_for),
