@@ -66,11 +66,43 @@ bool sg_cupti_wants(CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
            atomic_load_explicit(&subscriber.ready, memory_order_relaxed);
 }
 
+/* What a strict device lends in the place of the data: a copy, with the parameters of a call and
+ * its result behind it. NULL: the data themselves are given. */
+static void *lend(const struct softgpu_tools *tools, CUpti_CallbackDomain domain, const void *data,
+                  size_t params)
+{
+    static const size_t sizes[] = {
+        [CUPTI_CB_DOMAIN_DRIVER_API] = sizeof(CUpti_CallbackData),
+        [CUPTI_CB_DOMAIN_RUNTIME_API] = sizeof(CUpti_CallbackData),
+        [CUPTI_CB_DOMAIN_RESOURCE] = sizeof(CUpti_ResourceData),
+        [CUPTI_CB_DOMAIN_SYNCHRONIZE] = sizeof(CUpti_SynchronizeData),
+        [CUPTI_CB_DOMAIN_NVTX] = sizeof(CUpti_NvtxData),
+    };
+    size_t n = (size_t)domain < sizeof(sizes) / sizeof(sizes[0]) ? sizes[domain] : 0;
+    char *copy = tools && n ? tools->lend(n + 16 + params, "a CUPTI callback") : NULL;
+    CUpti_CallbackData *call = (CUpti_CallbackData *)copy;
+
+    if (!copy)
+        return NULL;
+    memcpy(copy, data, n);
+    if (!params)
+        return copy;
+    memcpy(copy + n + 16, call->functionParams, params);
+    call->functionParams = copy + n + 16;
+    if (call->functionReturnValue) {
+        memcpy(copy + n, call->functionReturnValue, sizeof(int));
+        call->functionReturnValue = copy + n;
+    }
+    return copy;
+}
+
 /* CUDA calls that a callback makes are calls like others: with numbers of their own, and told. */
-void sg_cupti_deliver(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+static void deliver(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data,
+                    size_t params)
 {
     const struct softgpu_tools *tools = sg_cupti_tools();
     struct softgpu_thread none = {0}, *t = tools ? tools->thread() : &none, before = *t;
+    void *lent;
 
     if (!sg_cupti_wants(domain, cbid))
         return;
@@ -78,11 +110,19 @@ void sg_cupti_deliver(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const 
     my_calls++;
     t->correlation = t->in_runtime = 0;
     t->in_callback++;
+    lent = lend(tools, domain, data, params);
     if (atomic_load(&subscriber.ready)) /* it may have gone meanwhile */
-        subscriber.callback(subscriber.userdata, domain, cbid, data);
+        subscriber.callback(subscriber.userdata, domain, cbid, lent ? lent : data);
+    if (lent)
+        tools->take_back(lent);
     *t = before;
     my_calls--;
     atomic_fetch_sub(&subscriber.calls, 1);
+}
+
+void sg_cupti_deliver(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+    deliver(domain, cbid, data, 0);
 }
 
 static void deliver_call(CUpti_ApiCallbackSite site, struct sg_call *call, bool runtime)
@@ -101,7 +141,7 @@ static void deliver_call(CUpti_ApiCallbackSite site, struct sg_call *call, bool 
         data.functionReturnValue = &call->result;
     data.symbolName = sg_cupti_launch_name(call, runtime);
     data.context = sg_cupti_tools()->current(&data.contextUid);
-    sg_cupti_deliver(domain, call->id, &data);
+    deliver(domain, call->id, &data, call->params_size);
 }
 
 static void on_enter(struct sg_call *call, bool runtime)

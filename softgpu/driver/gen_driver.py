@@ -150,7 +150,7 @@ def write_exports(out, functions, graphics):
         out.write(f"\nSG_EXPORT {f.declaration()};\n{f.declaration()}\n{{\n"
                   f"    if (SG_HOOKED) {{\n"
                   f"        struct sg_{f.name}_params p_ = {{{names or '0'}}};\n"
-                  f'        struct sg_call call_ = {{.id = {f.id}, .name = "{f.name}", .params = &p_}};\n'
+                  f'        struct sg_call call_ = {{.id = {f.id}, .name = "{f.name}", .params = &p_, .params_size = sizeof(p_)}};\n'
                   f"        sg_hook_enter(&call_);\n        call_.result = (int){body};\n"
                   f"        return sg_hook_exit(&call_);\n    }}\n    return {body};\n}}\n")
     out.write("\n/* graphics interop: names only, never implemented */\n")

@@ -1,5 +1,6 @@
 #include "softgpu/driver/guard.h"
 
+#include "softgpu/driver/lend.h"
 #include "softgpu/driver/memory_internal.h"
 #include "softgpu/driver/strict.h"
 
@@ -139,7 +140,9 @@ static void on_signal(int sig, siginfo_t *info, void *context)
         return;
     }
     handling = true;
-    if (info->si_code <= 0 || !touched(addr, write, (uintptr_t)u->uc_mcontext.gregs[REG_RIP]))
+    if (info->si_code <= 0 ||
+        (!sg_lent_touched(addr, write, (uintptr_t)u->uc_mcontext.gregs[REG_RIP]) &&
+         !touched(addr, write, (uintptr_t)u->uc_mcontext.gregs[REG_RIP])))
         pass_on(sig, info, context);
     handling = false;
 }
@@ -156,6 +159,16 @@ static bool listen(void)
     state.before = now;
     sigemptyset(&ours.sa_mask);
     return sigaction(SIGSEGV, &ours, NULL) == 0;
+}
+
+bool sg_guard_listen(void)
+{
+    bool ok;
+
+    pthread_mutex_lock(&state.lock);
+    ok = listen();
+    pthread_mutex_unlock(&state.lock);
+    return ok;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/graph.h"
 #include "softgpu/driver/hooks.h"
+#include "softgpu/driver/lend.h"
 #include "softgpu/driver/trace_item.h"
 
 static struct softgpu_thread *thread(void)
@@ -247,6 +248,8 @@ const struct softgpu_tools *softgpu_tools(void)
         .set_trace = sg_trace_set,
         .event = sg_trace_event_ids,
         .place = sg_trace_place,
+        .lend = sg_lend,
+        .take_back = sg_take_back,
     };
 
     return &tools;

@@ -23,7 +23,8 @@ struct sg_call {
     uint32_t id;      /* CUPTI's callback id where its headers were there, else >= SG_CALL_NO_ID */
     const char *name; /* static: "cuMemAlloc_v2", "cudaMemcpyAsync_ptsz" */
     void *params;     /* struct sg_<name>_params, laid out as CUPTI's <name>_params */
-    int result;       /* CUresult or cudaError_t; on exit */
+    size_t params_size;
+    int result; /* CUresult or cudaError_t; on exit */
     /* kept from enter to exit: who was told of the call, and for whoever hooks */
     const void *hooks;
     uint32_t correlation, outer;
@@ -152,6 +153,10 @@ struct softgpu_tools {
     void (*set_trace)(const struct softgpu_trace_hooks *hooks);
     bool (*event)(CUevent event, struct softgpu_recorded *out);
     bool (*place)(CUstream stream, bool per_thread, struct softgpu_place *out);
+    /* Strict mode: memory for what a function of the tool may read while it runs; @what names it in
+     * a finding, static. NULL: not strict, or too much is lent: give it the data itself. */
+    void *(*lend)(size_t size, const char *what);
+    void (*take_back)(void *lent); /* a later use is a finding; NULL is legal */
 };
 
 #define SG_SEAM_EXPORT __attribute__((visibility("default")))

@@ -373,7 +373,7 @@ def write_exports(out, functions):
         out.write(head +
                   f"    if (SG_RT_HOOKED) {{\n"
                   f"        struct sg_{f.name}_params params_ = {{{names or '0'}}};\n"
-                  f'        struct sg_call call_ = {{.id = {f.id}, .name = "{f.name}", .params = &params_}};\n'
+                  f'        struct sg_call call_ = {{.id = {f.id}, .name = "{f.name}", .params = &params_, .params_size = sizeof(params_)}};\n'
                   f"        sg_rt_hook_enter(&call_);\n        call_.result = (int){body};\n"
                   f"        return sg_rt_hook_exit(&call_);\n    }}\n    return {body};\n}}\n")
 

@@ -129,7 +129,74 @@ static void free_in_another(bool bad)
     MAY(cuCtxSynchronize());
 }
 
+/* ---- kernels ---- */
+
+static const char ptx[] =
+    ".version 7.0\n.target sm_75\n.address_size 64\n"
+    /* p[i] = i, a word a thread */
+    ".visible .entry put(.param .u64 p)\n{\n .reg .u64 %a<2>;\n .reg .u32 %r<1>;\n"
+    " ld.param.u64 %a0, [p];\n mov.u32 %r0, %tid.x;\n mul.wide.u32 %a1, %r0, 4;\n"
+    " add.u64 %a0, %a0, %a1;\n st.global.u32 [%a0], %r0;\n ret;\n}\n"
+    /* *p += 1 by each thread, atomically */
+    ".visible .entry count(.param .u64 p)\n{\n .reg .u64 %a<1>;\n"
+    " ld.param.u64 %a0, [p];\n red.global.add.u32 [%a0], 1;\n ret;\n}\n"
+    /* q[i] = p[i] */
+    ".visible .entry get(.param .u64 p, .param .u64 q)\n{\n .reg .u64 %a<3>;\n .reg .u32 %r<2>;\n"
+    " ld.param.u64 %a0, [p];\n ld.param.u64 %a2, [q];\n mov.u32 %r0, %tid.x;\n"
+    " mul.wide.u32 %a1, %r0, 4;\n add.u64 %a0, %a0, %a1;\n add.u64 %a2, %a2, %a1;\n"
+    " ld.global.u32 %r1, [%a0];\n st.global.u32 [%a2], %r1;\n ret;\n}\n";
+
+static void launch(CUfunction f, CUdeviceptr p, CUdeviceptr q, CUstream s)
+{
+    MAY(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, s, (void *[]){&p, &q}, NULL));
+}
+
+/* To the byte: the 64 words of one beside those of the other. */
+static void kernels_write(bool bad)
+{
+    CUfunction put = strict_kernel(ptx, "put");
+    CUstream a = stream(0), b = stream(0);
+    CUdeviceptr p = memory();
+
+    launch(put, p, 0, a);
+    launch(put, bad ? p + 252 : p + 256, 0, b);
+    MAY(cuCtxSynchronize());
+}
+
+static void kernel_reads(bool bad)
+{
+    CUfunction put = strict_kernel(ptx, "put"), get = strict_kernel(ptx, "get");
+    CUstream a = stream(0), b = stream(0);
+    CUdeviceptr p = memory(), q = memory();
+
+    launch(put, p, 0, a);
+    if (!bad)
+        order(a, b);
+    launch(get, p, q, b);
+    MAY(cuCtxSynchronize());
+}
+
+/* Atomics of two kernels may meet; those of one and a set may not. */
+static void atomics(bool bad)
+{
+    CUfunction count = strict_kernel(ptx, "count");
+    CUstream a = stream(0), b = stream(0);
+    CUdeviceptr p = memory();
+
+    OK(cuMemsetD8(p, 0, 4096));
+    OK(cuCtxSynchronize());
+    launch(count, p, 0, a);
+    if (bad)
+        OK(cuMemsetD8Async(p, 0, 4, b));
+    else
+        launch(count, p, 0, b);
+    MAY(cuCtxSynchronize());
+}
+
 static const struct strict_case cases[] = {
+    {"kernels_write", "stream-race", "error", kernels_write},
+    {"kernel_reads", "stream-race", "error", kernel_reads},
+    {"atomics", "stream-race", "error", atomics},
     {"two_sets", "stream-race", "error", two_sets},
     {"copy_reads", "stream-race", "error", copy_reads},
     {"null_stream", "stream-race", "error", null_stream},

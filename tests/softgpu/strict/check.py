@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the cases of a program of strict mode and reads what it reports.
 
-usage: check.py PROGRAM
+usage: check.py PROGRAM [VARIABLE=VALUE...]
 
 Each case's bad form must report its rule, and nothing but it; its good form nothing at all; with
 SOFTGPU_STRICT=off both are silent. In "fail" mode a call of the bad form must fail where the case
@@ -18,7 +18,7 @@ FIELDS = {"finding": int, "rule": str, "severity": str, "text": str, "advice": s
 
 def run(program, case, form, mode, report):
     env = {k: v for k, v in os.environ.items() if not k.startswith("SOFTGPU_")}
-    env["SOFTGPU_ORDER"] = "index"  # streams as submitted: what is found does not depend on a seed
+    env.update(a.split("=", 1) for a in sys.argv[2:])
     if mode != "off":
         env.update(SOFTGPU_STRICT=mode, SOFTGPU_REPORT=report)
     return subprocess.run([program, case, form], env=env, capture_output=True, text=True,
