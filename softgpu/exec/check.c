@@ -254,6 +254,8 @@ static bool memory(struct sg_check *c, const struct sg_step *s, const struct sg_
     }
     if (!a->write || reads_first(s->ptx))
         missing = unwritten(c, a);
+    if (s->ptx->op == SG_OP_ST && cw->dirty && a->block == NULL && !sg_check_result(c, s, a))
+        return false;
     if (a->write)
         write_down(c, a, s->ptx->op == SG_OP_ST && cw->dirty ? sg_check_stored(s, a) : 0);
     if (missing == 0)
@@ -437,8 +439,10 @@ void sg_check_free(struct sg_check *c)
         return;
     while (c->blocks != NULL) {
         struct sg_check_block *next = c->blocks->next;
-        for (unsigned i = 0; i < 32; i++)
+        for (unsigned i = 0; i < 32; i++) {
             free(c->blocks->warps[i].reg);
+            free(c->blocks->warps[i].pred);
+        }
         free(c->blocks->written);
         sg_race_block_free(c->blocks->race);
         free(c->blocks);

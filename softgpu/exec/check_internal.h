@@ -20,6 +20,13 @@ struct sg_origin {
 struct sg_unwritten {
     uint16_t bytes;
     uint8_t origin;
+    bool computed; /* not just copied: it came out of arithmetic */
+};
+
+/* The same of a predicate: lanes whose value rests on what nobody wrote. */
+struct sg_unsure {
+    uint32_t lanes;
+    uint8_t origin;
 };
 
 struct sg_check_end { /* one side of a copy by cp */
@@ -30,12 +37,14 @@ struct sg_check_end { /* one side of a copy by cp */
 struct sg_check_warp {
     bool dirty;               /* some register holds, or held, an unwritten value */
     struct sg_unwritten *reg; /* of each 4 bytes of the register file */
+    struct sg_unsure *pred;   /* the same */
     size_t cap;
     struct sg_origin origins[SG_CHECK_ORIGINS];
     unsigned norigins;
     /* of the instruction under way */
     bool has_result; /* @result goes into the destination */
     struct sg_unwritten result[SG_WARP];
+    struct sg_unsure decision;
     uint32_t loaded; /* lanes whose load met unwritten bytes */
     uint64_t bytes[SG_WARP];
     struct sg_check_end from, to;
@@ -86,6 +95,9 @@ void sg_check_regs_exit(struct sg_check *c, const struct sg_step *s);
 void sg_check_loaded(const struct sg_step *s, const struct sg_access *a, uint64_t bytes);
 /** sg_check_stored - which of the @a->n bytes that a lane stores are unwritten; @a->n is <= 64 */
 uint64_t sg_check_stored(const struct sg_step *s, const struct sg_access *a);
+/** sg_check_result - a lane stores into global memory: report it if the value was computed from
+ * what nobody wrote; false: the launch ends */
+bool sg_check_result(struct sg_check *c, const struct sg_step *s, const struct sg_access *a);
 
 /* check_race.c */
 struct sg_race *sg_race_new(void);

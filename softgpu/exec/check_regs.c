@@ -1,8 +1,11 @@
 /*
- * Values that came from memory nobody wrote, on their way through registers: a bit a byte and lane.
- * Loads, stores, moves, selections, shuffles and operations on bit fields carry them; whatever else
- * reads one is a use, which is reported once, and its result counts as written. Values on the stack
- * and arguments of calls count as written: what goes that way is lost, not wrongly reported.
+ * Values that came from memory nobody wrote, on their way through registers: a bit a byte and lane,
+ * and a bit a lane of predicates. Copies carry them byte by byte, arithmetic and comparisons as a
+ * whole: code may well compute with what lies behind the end of a tile, and then drop it. A use,
+ * which is reported once, is what shows: a way that is taken or a store, atomic or barrier that is
+ * made because of one; an address; an operand of an atomic or of a matrix product; and a store of a
+ * computed value into global memory. Values on the stack, arguments of calls and results of votes
+ * count as written: what goes that way is lost, not wrongly reported.
  */
 #include "softgpu/exec/check_internal.h"
 
@@ -25,6 +28,11 @@ static bool room(struct sg_check_warp *cw, const struct sg_warp *w)
         return false;
     memset(more + cw->cap, 0, (need - cw->cap) * sizeof(*more));
     cw->reg = more;
+    struct sg_unsure *preds = realloc(cw->pred, need * sizeof(*preds));
+    if (preds == NULL)
+        return false;
+    memset(preds + cw->cap, 0, (need - cw->cap) * sizeof(*preds));
+    cw->pred = preds;
     cw->cap = need;
     return true;
 }
@@ -41,6 +49,23 @@ static struct sg_unwritten *entry(const struct sg_step *s, const struct sg_ptx_o
         return NULL;
     at = (size_t)(p - s->warp->regs) / 4 + (size_t)l * (size / 4);
     return at < cw->cap ? &cw->reg[at] : NULL;
+}
+
+/* What is known of a predicate operand, and its value; NULL: it is none. */
+static struct sg_unsure *predicate(const struct sg_step *s, const struct sg_ptx_opnd *o, u32 *v)
+{
+    struct sg_check_warp *cw = sg_check_warp_of(s->warp);
+    unsigned size = 1;
+    const uint8_t *p = sg_step_register(s, o, &size);
+    size_t at;
+
+    if (p == NULL || size != 0)
+        return NULL;
+    memcpy(v, p, 4);
+    if (o->neg)
+        *v = ~*v;
+    at = (size_t)(p - s->warp->regs) / 4;
+    return at < cw->cap ? &cw->pred[at] : NULL;
 }
 
 static u64 value(const struct sg_step *s, const struct sg_ptx_opnd *o, unsigned l)
@@ -155,7 +180,8 @@ static bool carries(const struct sg_ptx_insn *p, unsigned *from, unsigned *to)
 
 static struct sg_unwritten either(struct sg_unwritten a, u16 bytes, struct sg_unwritten b)
 {
-    return (struct sg_unwritten){bytes, a.bytes != 0 ? a.origin : b.origin};
+    return (struct sg_unwritten){bytes, a.bytes != 0 ? a.origin : b.origin,
+                                 a.computed | b.computed};
 }
 
 /* A source of a carrying instruction: {a, b} is one value. */
@@ -180,6 +206,7 @@ static struct sg_unwritten source(const struct sg_step *s, const struct sg_ptx_o
             continue;
         v.bytes |= (u16)((e->bytes & ((1u << each) - 1)) << (i * each));
         v.origin = e->origin;
+        v.computed |= e->computed;
     }
     return v;
 }
@@ -245,11 +272,11 @@ static struct sg_unwritten result_of(const struct sg_step *s, unsigned l)
         b = source(s, &p->opnds[2], l, size);
     switch (p->op) {
     case SG_OP_SELP: {
-        const u32 *mask;
-        unsigned none = 0;
-        mask = (const u32 *)(const void *)sg_step_register(s, &p->opnds[3], &none);
-        bool first = mask != NULL && ((*mask >> l & 1) != 0) != p->opnds[3].neg;
-        return first ? a : b;
+        u32 mask = 0;
+        const struct sg_unsure *u = predicate(s, &p->opnds[3], &mask);
+        if (u != NULL && u->lanes >> l & 1)
+            return (struct sg_unwritten){(u16)((1u << width) - 1), u->origin, true};
+        return mask >> l & 1 ? a : b;
     }
     case SG_OP_AND: {
         u64 va = value(s, &p->opnds[1], l) | bits_of(a.bytes);
@@ -270,21 +297,119 @@ static struct sg_unwritten result_of(const struct sg_step *s, unsigned l)
         return either(a, a.bytes | b.bytes ? (u16)((1u << width) - 1) : 0, b);
     case SG_OP_SHL:
     case SG_OP_SHR:
-        return (struct sg_unwritten){shifted(p, a.bytes, width), a.origin};
+        return (struct sg_unwritten){shifted(p, a.bytes, width), a.origin, a.computed};
     case SG_OP_BFE:
-        return (struct sg_unwritten){field(s, a.bytes, width, l), a.origin};
+        return (struct sg_unwritten){field(s, a.bytes, width, l), a.origin, a.computed};
     default:
         return a;
     }
 }
 
+/* What comes out of arithmetic: all of it, if any of what went in was unwritten. */
+static struct sg_unwritten computed(const struct sg_step *s, unsigned l)
+{
+    const struct sg_ptx_insn *p = s->ptx;
+    unsigned size = operand_bytes(p);
+
+    for (unsigned i = 1; i < p->nopnds; i++) {
+        const struct sg_ptx_opnd *o = &p->opnds[i];
+        struct sg_unwritten v = {0};
+        u32 ignored = 0;
+        const struct sg_unsure *u = predicate(s, o, &ignored);
+        for (u32 k = 0; k < (o->kind == SG_OPND_VEC ? o->n : 1); k++)
+            if (v.bytes == 0)
+                v = source(s, o->kind == SG_OPND_VEC ? &o->sub[k] : o, l, size);
+        if (v.bytes != 0)
+            return (struct sg_unwritten){0xff, v.origin, true};
+        if (u != NULL && u->lanes >> l & 1)
+            return (struct sg_unwritten){0xff, u->origin, true};
+    }
+    return (struct sg_unwritten){0};
+}
+
+/* ---- predicates ------------------------------------------------------------------------------ */
+
+/* Lanes of a conjunction, or (@or) disjunction, that rest on unsure ones. */
+static struct sg_unsure joined(struct sg_unsure a, u32 va, struct sg_unsure b, u32 vb,
+                               bool either_of)
+{
+    u32 matters_a = (either_of ? ~vb : vb) | b.lanes, matters_b = (either_of ? ~va : va) | a.lanes;
+
+    return (struct sg_unsure){(a.lanes & matters_a) | (b.lanes & matters_b),
+                              a.lanes != 0 ? a.origin : b.origin};
+}
+
+static struct sg_unsure unsure_of(const struct sg_step *s, const struct sg_ptx_opnd *o, u32 *v)
+{
+    const struct sg_unsure *u = predicate(s, o, v);
+
+    return u != NULL ? *u : (struct sg_unsure){0};
+}
+
+/* and.pred p, a, b and the like */
+static struct sg_unsure logic(const struct sg_step *s)
+{
+    const struct sg_ptx_insn *p = s->ptx;
+    u32 va = 0, vb = 0;
+    struct sg_unsure a = unsure_of(s, &p->opnds[1], &va), b = {0};
+
+    if (p->nopnds > 2)
+        b = unsure_of(s, &p->opnds[2], &vb);
+    if (p->op == SG_OP_AND || p->op == SG_OP_OR)
+        return joined(a, va, b, vb, p->op == SG_OP_OR);
+    return (struct sg_unsure){a.lanes | b.lanes, a.lanes != 0 ? a.origin : b.origin};
+}
+
+/* setp: a comparison, maybe joined with another predicate */
+static struct sg_unsure comparison(const struct sg_step *s)
+{
+    const struct sg_ptx_insn *p = s->ptx;
+    unsigned size = operand_bytes(p);
+    struct sg_unsure u = {0}, with;
+    u32 v = 0;
+
+    for (unsigned l = 0; l < SG_WARP; l++)
+        for (unsigned i = 1; i < p->nopnds && i < 3; i++) {
+            struct sg_unwritten e = {0};
+            if (s->mask >> l & 1)
+                e = source(s, &p->opnds[i], l, size);
+            if (e.bytes == 0)
+                continue;
+            u.lanes |= 1u << l;
+            u.origin = e.origin;
+        }
+    if (p->nopnds < 4)
+        return u;
+    with = unsure_of(s, &p->opnds[3], &v);
+    if (sg_ptx_has(p, SG_M_AND) || sg_ptx_has(p, SG_M_OR)) /* the comparison may be either */
+        return joined(u, sg_ptx_has(p, SG_M_OR) ? 0 : ~0u, with, v, sg_ptx_has(p, SG_M_OR));
+    return (struct sg_unsure){u.lanes | with.lanes, u.lanes != 0 ? u.origin : with.origin};
+}
+
+static struct sg_unsure decision_of(const struct sg_step *s)
+{
+    switch (s->ptx->op) {
+    case SG_OP_SETP:
+    case SG_OP_TESTP:
+        return comparison(s);
+    case SG_OP_AND:
+    case SG_OP_OR:
+    case SG_OP_XOR:
+    case SG_OP_NOT:
+    case SG_OP_MOV:
+        return logic(s);
+    default: /* votes, waits */
+        return (struct sg_unsure){0};
+    }
+}
+
 /* ---- uses ------------------------------------------------------------------------------------ */
 
-static void use(struct sg_check *c, const struct sg_step *s, unsigned l, struct sg_unwritten *e)
+static bool use(struct sg_check *c, const struct sg_step *s, unsigned l, unsigned origin)
 {
     const struct sg_check_warp *cw = sg_check_warp_of(s->warp);
     struct sg_check_report r = {.rule = SG_CHECK_UNINITIALISED};
-    const struct sg_origin *o = &cw->origins[e->origin != 0 ? e->origin - 1 : 0];
+    const struct sg_origin *o = &cw->origins[origin != 0 ? origin - 1 : 0];
 
     sg_check_place_of(&r.at, s->func, s->ptx, s->warp, l);
     sg_check_place_of(&r.other, o->func, o->ptx, s->warp, o->lane);
@@ -293,8 +418,7 @@ static void use(struct sg_check *c, const struct sg_step *s, unsigned l, struct 
     r.address = o->addr;
     r.size = o->n;
     r.shared = o->shared;
-    e->bytes = 0; /* told */
-    sg_check_tell(c, s->warp, l, &r);
+    return sg_check_tell(c, s->warp, l, &r);
 }
 
 static void use_operand(struct sg_check *c, const struct sg_step *s, const struct sg_ptx_opnd *o,
@@ -311,14 +435,75 @@ static void use_operand(struct sg_check *c, const struct sg_step *s, const struc
     for (unsigned l = 0; l < SG_WARP; l++) {
         struct sg_unwritten *e = s->mask >> l & 1 ? entry(s, o, l) : NULL;
         u16 read = size != 0 && size < 8 ? (u16)((1u << size) - 1) : 0xff;
-        if (e != NULL && (e->bytes & read) != 0)
-            use(c, s, l, e);
+        if (e == NULL || (e->bytes & read) == 0)
+            continue;
+        use(c, s, l, e->origin);
+        e->bytes = 0; /* told */
     }
 }
 
-static bool only_stored(const struct sg_ptx_insn *p, unsigned i)
+/* Does it show whether the instruction is executed? */
+static bool shows(const struct sg_ptx_insn *p)
 {
-    return (p->op == SG_OP_ST && i == 1) || (p->op == SG_OP_STMATRIX && i == 1);
+    switch (p->op) {
+    case SG_OP_BRA:
+    case SG_OP_BRX:
+    case SG_OP_CALL:
+    case SG_OP_RET:
+    case SG_OP_EXIT:
+    case SG_OP_TRAP:
+    case SG_OP_ST:
+    case SG_OP_RED:
+    case SG_OP_ATOM:
+    case SG_OP_BAR:
+    case SG_OP_BARRIER:
+    case SG_OP_CP:
+    case SG_OP_MBARRIER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void use_guard(struct sg_check *c, const struct sg_step *s)
+{
+    const struct sg_check_warp *cw = sg_check_warp_of(s->warp);
+    size_t at = (s->warp->fp + (size_t)s->func->slot[s->ptx->guard]) / 4;
+    struct sg_unsure *u = at < cw->cap ? &cw->pred[at] : NULL;
+    u32 lanes = u != NULL ? u->lanes & s->warp->mask : 0;
+
+    if (lanes == 0)
+        return;
+    use(c, s, (unsigned)__builtin_ctz(lanes), u->origin);
+    u->lanes = 0;
+}
+
+/* Operands that must be sound: all that no result can carry on. */
+static bool uses_operands(const struct sg_ptx_insn *p)
+{
+    switch (p->op) {
+    case SG_OP_ATOM:
+    case SG_OP_RED:
+    case SG_OP_MMA:
+    case SG_OP_WMMA:
+    case SG_OP_BRX:
+    case SG_OP_CALL:
+    case SG_OP_BAR:
+    case SG_OP_BARRIER:
+    case SG_OP_MBARRIER:
+    case SG_OP_CP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What other lanes see of it cannot be told lane by lane. */
+static bool is_lost(const struct sg_ptx_insn *p)
+{
+    return p->op == SG_OP_VOTE || p->op == SG_OP_MATCH || p->op == SG_OP_REDUX ||
+           p->op == SG_OP_LD || p->op == SG_OP_LDU || p->op == SG_OP_MOVMATRIX ||
+           p->op == SG_OP_LDMATRIX;
 }
 
 /* Frames of calls begin clean. */
@@ -326,30 +511,54 @@ static void forget_callees(struct sg_check_warp *cw, const struct sg_step *s)
 {
     size_t from = ((size_t)s->warp->fp + s->func->frame_bytes) / 4;
 
-    if (from < cw->cap)
+    if (from < cw->cap) {
         memset(cw->reg + from, 0, (cw->cap - from) * sizeof(*cw->reg));
+        memset(cw->pred + from, 0, (cw->cap - from) * sizeof(*cw->pred));
+    }
 }
 
 void sg_check_regs_enter(struct sg_check *c, const struct sg_step *s)
 {
     struct sg_check_warp *cw = sg_check_warp_of(s->warp);
     const struct sg_ptx_insn *p = s->ptx;
-    unsigned from = 1, to = 0, size = operand_bytes(p);
+    unsigned from = 1, to = 0;
+    bool carried = has_destination(p) && carries(p, &from, &to);
 
     if (!room(cw, s->warp))
         return;
     if (p->op == SG_OP_CALL)
         forget_callees(cw, s);
-    cw->has_result = has_destination(p) && carries(p, &from, &to);
-    if (cw->has_result)
-        for (unsigned l = 0; l < SG_WARP; l++)
-            cw->result[l] = s->mask >> l & 1 ? result_of(s, l) : (struct sg_unwritten){0};
+    if (p->guarded && shows(p))
+        use_guard(c, s);
     for (unsigned i = has_destination(p) ? 1 : 0; i < p->nopnds; i++)
-        if (!(cw->has_result && i >= from && i <= to) && !only_stored(p, i))
-            use_operand(c, s, &p->opnds[i], size);
+        if (p->opnds[i].kind == SG_OPND_ADDR || uses_operands(p))
+            use_operand(c, s, &p->opnds[i], operand_bytes(p));
+    cw->decision = decision_of(s);
+    cw->has_result = has_destination(p) && !uses_operands(p) && !is_lost(p);
+    for (unsigned l = 0; l < SG_WARP && cw->has_result; l++)
+        if (s->mask >> l & 1)
+            cw->result[l] = carried ? result_of(s, l) : computed(s, l);
+        else
+            cw->result[l] = (struct sg_unwritten){0};
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
+
+/* Predicates of a destination: p, or p and q of p|q. */
+static void decide(const struct sg_step *s, const struct sg_ptx_opnd *o)
+{
+    const struct sg_unsure *d = &sg_check_warp_of(s->warp)->decision;
+    u32 ignored = 0;
+    struct sg_unsure *u = predicate(s, o, &ignored);
+
+    for (unsigned i = 0; o->kind == SG_OPND_PAIR && i < 2; i++)
+        decide(s, &o->sub[i]);
+    if (u == NULL)
+        return;
+    u->lanes = (u->lanes & ~s->mask) | (d->lanes & s->mask);
+    if (d->lanes != 0)
+        u->origin = d->origin;
+}
 
 static void set(const struct sg_step *s, const struct sg_ptx_opnd *o, unsigned l,
                 struct sg_unwritten v)
@@ -378,9 +587,9 @@ static void loaded(const struct sg_step *s, const struct sg_ptx_opnd *d, unsigne
     uint8_t origin = cw->result[l].origin;
 
     if (d->kind != SG_OPND_VEC)
-        set(s, d, l, (struct sg_unwritten){element(bytes, 0, each, sign), origin});
+        set(s, d, l, (struct sg_unwritten){element(bytes, 0, each, sign), origin, false});
     for (u32 k = 0; d->kind == SG_OPND_VEC && k < d->n; k++)
-        set(s, &d->sub[k], l, (struct sg_unwritten){element(bytes, k, each, sign), origin});
+        set(s, &d->sub[k], l, (struct sg_unwritten){element(bytes, k, each, sign), origin, false});
 }
 
 static void carried(const struct sg_step *s, const struct sg_ptx_opnd *d, unsigned l,
@@ -396,7 +605,7 @@ static void carried(const struct sg_step *s, const struct sg_ptx_opnd *d, unsign
     }
     for (u32 k = 0; k < d->n; k++)
         set(s, &d->sub[k], l,
-            (struct sg_unwritten){element(v.bytes, k, size / d->n, false), v.origin});
+            (struct sg_unwritten){element(v.bytes, k, size / d->n, false), v.origin, v.computed});
 }
 
 void sg_check_regs_exit(struct sg_check *c, const struct sg_step *s)
@@ -408,6 +617,8 @@ void sg_check_regs_exit(struct sg_check *c, const struct sg_step *s)
     (void)c;
     if (!has_destination(p) || !room(cw, s->warp))
         return;
+    if (cw->dirty)
+        decide(s, &p->opnds[0]);
     cw->dirty |= cw->loaded != 0;
     for (unsigned l = 0; l < SG_WARP; l++) {
         if (!(s->mask >> l & 1))
@@ -450,4 +661,21 @@ uint64_t sg_check_stored(const struct sg_step *s, const struct sg_access *a)
             v |= (u64)(e->bytes & ((1u << each) - 1)) << (k * each);
     }
     return v;
+}
+
+bool sg_check_result(struct sg_check *c, const struct sg_step *s, const struct sg_access *a)
+{
+    const struct sg_ptx_opnd *o = &s->ptx->opnds[1];
+    unsigned each = operand_bytes(s->ptx);
+    u16 stored = each != 0 && each < 8 ? (u16)((1u << each) - 1) : 0xff;
+
+    for (u32 k = 0; k < (o->kind == SG_OPND_VEC ? o->n : 1); k++) {
+        struct sg_unwritten *e = entry(s, o->kind == SG_OPND_VEC ? &o->sub[k] : o, a->lane);
+        if (e == NULL || !e->computed || (e->bytes & stored) == 0)
+            continue;
+        e->bytes = 0; /* told */
+        if (!use(c, s, a->lane, e->origin))
+            return false;
+    }
+    return true;
 }

@@ -149,6 +149,12 @@ static const char unwritten[] = HEAD KERNEL(
            " ld.global.v2.u32 {%r0, %r1}, [%p];\n setp.eq.u64 %c0, %q, 0;\n"
            " selp.b32 %r2, %r0, %r1, %c0;\n add.u32 %r2, %r2, 1;\n"
            " st.global.u32 [%p], %r2;\n")
+    /* compared in any case, and of use only where %q says so */
+    KERNEL("speculate", "",
+           " ld.global.u32 %r0, [%p+4];\n add.u32 %r0, %r0, 5;\n setp.gt.u32 %c0, %r0, 4;\n"
+           " setp.ne.u64 %c1, %q, 0;\n and.pred %c2, %c0, %c1;\n selp.u32 %r1, 1, 2, %c2;\n"
+           " setp.lt.and.u32 %c3, %r0, 7, %c1;\n @%c3 st.global.u32 [%p], 3;\n"
+           " st.global.u32 [%p], %r1;\n")
         KERNEL("shared", " .shared .align 4 .b8 s[8];\n",
                " cvt.u32.u64 %r1, %p;\n mov.u32 %r0, s;\n st.shared.u32 [%r0], 1;\n"
                " add.u32 %r0, %r0, %r1;\n ld.shared.u32 %r2, [%r0];\n add.u32 %r2, %r2, 1;\n"
@@ -220,6 +226,14 @@ static void chosen(bool bad)
     OK(cuMemAlloc(&p, 8));
     OK(cuMemsetD8(p, 0, 4));
     launch(unwritten, "choose", p, bad);
+}
+
+static void speculated(bool bad)
+{
+    CUdeviceptr p;
+
+    OK(cuMemAlloc(&p, 8));
+    launch(unwritten, "speculate", p, bad);
 }
 
 static void shared_unwritten(bool bad)
@@ -327,6 +341,7 @@ static const struct strict_case cases[] = {
     {"exchange_writes", "uninitialised-read", "error", exchange_writes},
     {"padding", "uninitialised-read", "error", padding},
     {"chosen", "uninitialised-read", "error", chosen},
+    {"speculated", "uninitialised-read", "error", speculated},
     {"shared_unwritten", "uninitialised-read", "error", shared_unwritten},
     {"async_copy", "uninitialised-read", "error", async_copy},
     {"copied_then_used", "uninitialised-read", "error", copied_then_used},
