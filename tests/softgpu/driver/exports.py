@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+TLS_MAX = 1280
 OURS = {"softgpu_set_hooks", "softgpu_tools", "softgpu_attach_runtime"}
 # Names that clients ask for first of all; they must be there whatever the generator thinks.
 NEEDED = """cuInit cuDriverGetVersion cuGetErrorString cuGetProcAddress cuGetProcAddress_v2 cuDeviceGet
@@ -39,6 +40,11 @@ def main(generator, library, include, cc):
     if "soname: [libcuda.so.1]" not in dynamic:
         bad.append("SONAME is not libcuda.so.1")
     bad += [f"needs {n}" for n in re.findall(r"NEEDED.*\[(lib(?:cuda|cupti|nv)\S*)\]", dynamic)]
+    # it is opened at run time, where the C library keeps about 1.6 KiB free for all such libraries
+    headers = subprocess.run(["readelf", "-lW", library], capture_output=True, text=True, check=True).stdout
+    tls = re.search(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)", headers, re.M)
+    if tls and int(tls[1], 16) > TLS_MAX:
+        bad.append(f"{int(tls[1], 16)} bytes of thread-local storage, more than {TLS_MAX}")
     for line in bad:
         print(line)
     print(f"{len(have)} exports, {len(bad)} wrong")
