@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 import torch
 import triton
 import triton.language as tl
+from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
@@ -123,6 +124,26 @@ def check_copies():
     print("copies ok")
 
 
+def check_sync():
+    """Who waits for an event is told which record of it that was, and in which stream."""
+    x, event, side = torch.rand(1000).to("cuda"), torch.cuda.Event(), torch.cuda.Stream()
+    with profile(activities=BOTH, experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)) as p:
+        y = x.clone()
+        event.record()
+        with torch.cuda.stream(side):
+            side.wait_event(event)
+            y.clone()
+        side.synchronize()
+        event.synchronize()
+    events = trace_of(p)
+    recorded, = (e for e in events if e.get("cat") == "cuda_event")
+    for kind in ("Stream Wait Event", "Event Sync"):
+        e, = (e["args"] for e in events if e.get("cat") == "cuda_sync" and e["name"] == kind)
+        assert e["wait_on_cuda_event_record_corr_id"] == recorded["args"]["correlation"], (kind, e, recorded)
+        assert e["wait_on_stream"] == recorded["args"]["stream"], (kind, e, recorded)
+    print("sync ok")
+
+
 def check_step(model):
     with profile(activities=BOTH) as p:
         model.train()
@@ -169,6 +190,7 @@ def main():
     copies()
     check_copies()
     check_copies()
+    check_sync()
     check_step(model)
     before = model.loss()
     check_schedule(model)

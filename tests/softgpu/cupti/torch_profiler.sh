@@ -35,6 +35,7 @@ if [ "${1:-}" = proton ]; then
 fi
 expect 0 profiled torch_profiler.py
 contains out "copies ok"
+contains out "sync ok"
 contains out "step ok"
 contains out "schedule ok"
 contains out "loss ok"
