@@ -119,7 +119,9 @@ void sg_book_freed(uint64_t addr, bool undo)
     e = live_at(addr, false);
     if (e) {
         e->freed = !undo;
-        e->released = undo ? (struct sg_by){0} : by;
+        if (undo)
+            by = (struct sg_by){0};
+        e->released = by;
     }
     pthread_mutex_unlock(&book.lock);
 }

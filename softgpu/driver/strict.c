@@ -71,8 +71,11 @@ static struct sg_strict_frame *frame_of(struct sg_strict_tls *tls)
 struct sg_by sg_strict_by(void)
 {
     const struct sg_strict_frame *f = frame_of(&sg_tls()->strict);
+    struct sg_by by = {0};
 
-    return f ? (struct sg_by){f->name, f->number, find_site()} : (struct sg_by){0};
+    if (f)
+        by = (struct sg_by){f->name, f->number, find_site()};
+    return by;
 }
 
 struct sg_end sg_strict_at(void)

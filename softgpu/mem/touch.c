@@ -84,7 +84,7 @@ static bool room_for_one(struct sg_touch *t)
 
     if (t->n == UINT32_MAX || (2 * (t->n + 1) > t->size && !grow_table(t)))
         return false;
-    if (t->n < t->room)
+    if (t->lines && t->n < t->room)
         return true;
     lines = realloc(t->lines, room * sizeof(*lines));
     if (!lines)
@@ -98,9 +98,9 @@ static struct line *line_of(struct sg_touch *t, uint64_t number)
 {
     size_t at;
 
-    if (t->n && t->lines[t->last].number == number)
+    if (t->lines && t->n && t->lines[t->last].number == number)
         return &t->lines[t->last];
-    for (at = t->size ? place_of(t, number) : 0; t->size && t->table[at];
+    for (at = t->size ? place_of(t, number) : 0; t->lines && t->size && t->table[at];
          at = (at + 1) & (t->size - 1)) {
         if (t->lines[t->table[at] - 1].number == number) {
             t->last = t->table[at] - 1;
@@ -225,6 +225,8 @@ static bool each_of(const struct sg_touch *t, enum sg_touch_kind kind, sg_touch_
 
 void sg_touch_each(struct sg_touch *t, sg_touch_fn *fn, void *arg)
 {
+    if (!t->lines)
+        return;
     qsort(t->lines, t->n, sizeof(*t->lines), by_number);
     if (t->size)
         memset(t->table, 0, t->size * sizeof(*t->table));
