@@ -327,6 +327,28 @@ static void test_mem__what_fails_to_grow_can_be_tried_again(void **state)
         assert_int_equal(take(m, 512, 1024), addr[i]);
 }
 
+/* Addresses of a strict device: the oldest come back when more than so many bytes are held. */
+static void test_mem__quarantined_addresses_come_back_oldest_first(void **state)
+{
+    struct sg_mem *m = *state;
+    uint64_t a, b, c;
+
+    sg_mem_quarantine(m, 2 * MIB);
+    a = take(m, MIB, 512);
+    sg_mem_release(m, a);
+    b = take(m, MIB, 512);
+    assert_int_not_equal(b, a);
+    sg_mem_release(m, b);
+    c = take(m, MIB, 512);
+    assert_true(c != a && c != b);
+    sg_mem_release(m, c);
+    assert_int_equal(take(m, MIB, 512), a);
+    sg_mem_quarantine(m, 0);
+    assert_int_equal(take(m, 2 * MIB, 512), b);
+    sg_mem_quarantine(m, MIB); /* what is still held goes with the address space */
+    sg_mem_release(m, a);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -342,6 +364,7 @@ int main(void)
         T(test_mem__one_memory_is_seen_at_two_addresses),
         T(test_mem__registered_host_memory_is_usable_by_its_devices),
         T(test_mem__what_is_dropped_stays_reserved),
+        T(test_mem__quarantined_addresses_come_back_oldest_first),
         T(test_mem__misuse_is_refused),
         T(test_mem__reservations_never_overlap),
         T(test_mem__what_fails_to_grow_can_be_tried_again),
