@@ -72,12 +72,12 @@ class ConvNet:
     """Two convolutions, batch norm, max pooling, one linear layer: 28 x 28 pixels to ten classes."""
 
     def __init__(self):
-        self.c1, self.c2 = nn.Conv2d(1, 8, 5), nn.Conv2d(8, 16, 3)
+        self.c1, self.c2 = nn.Conv2d(1, 8, 5, bias=False), nn.Conv2d(8, 16, 3)
         self.norm = nn.BatchNorm(8)
         self.out = nn.Linear(16 * 5 * 5, 10)
 
     def __call__(self, x):
-        x = self.norm(self.c1(x).relu().max_pool2d())
+        x = self.norm(self.c1(x)).relu().max_pool2d()
         return self.out(self.c2(x).relu().max_pool2d().flatten(1))
 
     def loss(self, images, targets):
