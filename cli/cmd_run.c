@@ -122,7 +122,7 @@ static int run_once(const struct run *run)
     prefix_of(run, prefix, sizeof(prefix));
     if (tb_cli_free_trace(prefix, path, sizeof(path), &err) != TB_OK) {
         (void)tb_cli_error("run", &err);
-        return err.status == TB_ERR_ARG ? TB_EXIT_ERROR : TB_EXIT_NOT_STARTED;
+        return TB_EXIT_NOT_STARTED;
     }
     return record(run, path, &result);
 }
@@ -281,7 +281,7 @@ int tb_cmd_run(int argc, char **argv)
         run.rec.steps = (struct tb_cli_steps){run.from_step, UINT64_MAX, true};
     if (tb_cli_use_device(&run.rec, &err) != TB_OK) {
         (void)tb_cli_error("run", &err);
-        return TB_EXIT_NOT_STARTED;
+        return err.status == TB_ERR_ARG ? TB_EXIT_ERROR : TB_EXIT_NOT_STARTED;
     }
     return run.times == 1 ? run_once(&run) : run_times(&run);
 }

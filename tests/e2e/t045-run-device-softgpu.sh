@@ -20,3 +20,7 @@ expect 7 "$TWINBIT" run --device softgpu -o a.twinbit -- "$PYTHON" job.py
 contains out "3 softgpu sm_80"
 expect 2 "$TWINBIT" run --device nothing -o b.twinbit -- "$PYTHON" job.py
 contains err "host|softgpu"
+expect 2 "$TWINBIT" run --fault unit=int -- true
+contains err "add --device softgpu"
+expect 2 "$TWINBIT" run --device softgpu --fault unit=itn -- true
+contains err "unit=itn is not one of int, fma"

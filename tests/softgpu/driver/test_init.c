@@ -45,10 +45,21 @@ static void test_init__nothing_works_before_it(void **state)
 static void test_init__options_that_make_no_sense_are_refused(void **state)
 {
     static const char *const bad[][2] = {
-        {"SOFTGPU_DEVICES", "0"},  {"SOFTGPU_DEVICES", "9"},    {"SOFTGPU_DEVICES", "two"},
-        {"SOFTGPU_ARCH", "sm_60"}, {"SOFTGPU_ARCH", "eighty"},  {"SOFTGPU_MEMORY", "8X"},
-        {"SOFTGPU_MEMORY", "1K"},  {"SOFTGPU_ORDER", "random"}, {"SOFTGPU_SEED", "-1"},
-        {"SOFTGPU_SMS", "0"},      {"SOFTGPU_LOG", "9"},        {"SOFTGPU_WORKERS", "1.5"},
+        {"SOFTGPU_DEVICES", "0"},
+        {"SOFTGPU_DEVICES", "9"},
+        {"SOFTGPU_DEVICES", "two"},
+        {"SOFTGPU_ARCH", "sm_60"},
+        {"SOFTGPU_ARCH", "eighty"},
+        {"SOFTGPU_MEMORY", "8X"},
+        {"SOFTGPU_MEMORY", "1K"},
+        {"SOFTGPU_ORDER", "random"},
+        {"SOFTGPU_SEED", "-1"},
+        {"SOFTGPU_SMS", "0"},
+        {"SOFTGPU_LOG", "9"},
+        {"SOFTGPU_WORKERS", "1.5"},
+        {"SOFTGPU_FAULT", "sm=9 unit=int"},
+        {"SOFTGPU_FAULT_LOG", "/tmp/x"},
+        {"SOFTGPU_FAULT_REPLAY", "/nowhere/log"},
     };
 
     (void)state;
