@@ -134,7 +134,7 @@ check_asan() {
 # rings, attach and the collector's threads; the software device's queues and workers
 check_tsan() {
     build build/tsan --preset tsan
-    scripts/test.sh build/tsan -R '^(recorder|collector)\.|^softgpu\.(driver|strict_order|exec_(cluster|control|corpus))' -L unit -LE 'slow|gpu|torch'
+    scripts/test.sh build/tsan -R '^(recorder|collector)\.|^softgpu\.(driver|cupti_activity|strict_order|exec_(cluster|control|corpus))' -L unit -LE 'slow|gpu|torch'
 }
 
 if [ "${1:-}" = --list ]; then
