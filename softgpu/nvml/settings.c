@@ -121,11 +121,13 @@ static enum tb_status apply(char *word, bool first, unsigned physical, unsigned 
         return TB_OK;
     }
     for (unsigned i = 0; i < SG_NVML_SETTINGS; i++) {
-        char copy[64] = "";
+        char copy[128]; /* all reasons fit */
 
         if (strcmp(word, settings[i].name) != 0)
             continue;
-        strncat(copy, value, sizeof(copy) - 1);
+        snprintf(copy, sizeof(copy), "%s", value);
+        if (strlen(value) >= sizeof(copy))
+            return refuse_value(i, value, err);
         if (i == SG_NVML_THROTTLE ? !parse_reasons(copy, settings[i].most, &n)
                                   : !parse_number(value, settings[i].most, &n))
             return refuse_value(i, value, err);

@@ -31,6 +31,11 @@ static void test_settings__last_word_wins(void **state)
     assert_int_equal(read_as(" ; ;", 0), TB_OK);
     assert_int_equal(read_as("throttle=idle+display", 0), TB_OK);
     assert_int_equal(s.value[SG_NVML_THROTTLE], 0x101);
+    assert_int_equal(read_as("throttle=idle+app_clocks+sw_power+hw_slowdown+sync_boost+sw_thermal+"
+                             "hw_thermal+hw_power_brake+display",
+                             0),
+                     TB_OK);
+    assert_int_equal(s.value[SG_NVML_THROTTLE], 0x1ff);
 }
 
 static void test_settings__mistakes_are_named(void **state)
