@@ -39,6 +39,8 @@ struct chunk {
 
 struct fatbin {
     const void *wrapper; /* __fatBinC_Wrapper_t, in the registering library */
+    enum { NOT_LOADED, LOADING, LOADED } state;
+    pthread_t loader; /* while it is LOADING */
     CUlibrary library;
     bool tried;
     CUresult result;
@@ -48,13 +50,14 @@ struct fatbin {
     unsigned managed_resets; /* sg_rt_resets() when managed variables got their addresses */
 };
 
-/* Under @lock, which is held across calls of the driver that load: a tool that is told of those may
- * call us. */
+/* Under @lock, which is never held across calls of the driver: a tool that is told of those may
+ * call us, or wait for a thread that does. */
 static struct {
     pthread_mutex_t lock;
+    pthread_cond_t loaded; /* some fat binary is no longer LOADING */
     struct node **buckets;
     size_t nbuckets, count;
-} table = {.lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .loaded = PTHREAD_COND_INITIALIZER};
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -231,7 +234,8 @@ void sg___cudaRegisterSurface(void **fatCubinHandle, const struct surfaceReferen
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* Host code reads a managed variable through a pointer that nvcc made for it. */
+/* Host code reads a managed variable through a pointer that nvcc made for it. While it is LOADING,
+ * without the lock. */
 static CUresult set_managed(struct fatbin *f)
 {
     CUresult r = CUDA_SUCCESS;
@@ -254,17 +258,43 @@ static CUresult set_managed(struct fatbin *f)
     return r;
 }
 
-/* Under the lock, with a context. */
+static bool is_current(const struct fatbin *f)
+{
+    return f->state == LOADED && (f->result != CUDA_SUCCESS || !f->has_managed ||
+                                  (f->managed_set && f->managed_resets == sg_rt_resets()));
+}
+
+/* With a context. Under the lock, which it releases: one thread loads, the others wait. A tool
+ * that is called in the middle of it, on the same thread, would wait for itself. */
 static cudaError_t load(struct fatbin *f)
 {
-    if (!f->tried) {
-        f->result = cuLibraryLoadData(&f->library, f->wrapper, NULL, NULL, 0, NULL, NULL, 0);
-        f->tried = true;
+    CUresult r = CUDA_SUCCESS;
+
+    while (f->state == LOADING) {
+        if (pthread_equal(f->loader, pthread_self()))
+            return cudaErrorNotPermitted;
+        pthread_cond_wait(&table.loaded, &table.lock);
     }
-    if (f->result == CUDA_SUCCESS && f->has_managed &&
-        (!f->managed_set || f->managed_resets != sg_rt_resets()))
-        return sg_rt_error(set_managed(f));
-    return sg_rt_error(f->result);
+    if (is_current(f))
+        return sg_rt_error(f->result);
+    f->state = LOADING;
+    f->loader = pthread_self();
+    pthread_mutex_unlock(&table.lock);
+    if (!f->tried)
+        f->result = cuLibraryLoadData(&f->library, f->wrapper, NULL, NULL, 0, NULL, NULL, 0);
+    f->tried = true;
+    if (f->result == CUDA_SUCCESS && f->has_managed)
+        r = set_managed(f);
+    pthread_mutex_lock(&table.lock);
+    f->state = LOADED;
+    pthread_cond_broadcast(&table.loaded);
+    return sg_rt_error(f->result != CUDA_SUCCESS ? f->result : r);
+}
+
+/* Is this thread inside the loading of it? */
+static bool loads_it(const struct fatbin *f)
+{
+    return f->state == LOADING && pthread_equal(f->loader, pthread_self());
 }
 
 char sg___cudaInitModule(void **fatCubinHandle)
@@ -293,26 +323,43 @@ static void explain(const struct sg_rt_symbol *s, cudaError_t err)
         sg_rt_log(1, "kernel '%s' cannot run: %s", s->name, sg_cudaGetErrorName(err));
 }
 
+/* The kernel of a symbol whose fat binary is loaded. Under the lock, which it releases; others may
+ * find the same one meanwhile. */
+static cudaError_t get_kernel(struct sg_rt_symbol *s)
+{
+    CUkernel kernel = NULL;
+    cudaError_t err;
+
+    pthread_mutex_unlock(&table.lock);
+    err = sg_rt_error(cuLibraryGetKernel(&kernel, s->fatbin->library, s->name));
+    pthread_mutex_lock(&table.lock);
+    if (err == cudaSuccess && s->kernel == NULL) {
+        s->kernel = kernel;
+        table_add(&s->by_kernel, kernel, s);
+    }
+    return err == cudaErrorSymbolNotFound ? cudaErrorInvalidDeviceFunction : err;
+}
+
 /* Under the lock, with a context. */
 static cudaError_t resolve(struct sg_rt_symbol *s)
 {
+    cudaError_t err;
+
     if (s->kind != SYMBOL_KERNEL)
         return cudaErrorInvalidDeviceFunction;
     if (s->kernel != NULL && !(s->fatbin->has_managed))
         return cudaSuccess;
     if (s->failed != cudaSuccess)
         return s->failed;
-    s->failed = load(s->fatbin);
-    if (s->failed == cudaSuccess && s->kernel == NULL) {
-        s->failed = sg_rt_error(cuLibraryGetKernel(&s->kernel, s->fatbin->library, s->name));
-        if (s->failed == cudaErrorSymbolNotFound)
-            s->failed = cudaErrorInvalidDeviceFunction;
-        if (s->failed == cudaSuccess)
-            table_add(&s->by_kernel, s->kernel, s);
-    }
-    if (s->failed != cudaSuccess)
-        explain(s, s->failed);
-    return s->failed;
+    if (loads_it(s->fatbin))
+        return cudaErrorNotPermitted; /* now; it does not stay so */
+    err = load(s->fatbin);
+    if (err == cudaSuccess && s->kernel == NULL)
+        err = get_kernel(s);
+    if (err != cudaSuccess && s->failed == cudaSuccess)
+        explain(s, err);
+    s->failed = err;
+    return err;
 }
 
 /* ---- from host addresses --------------------------------------------------------------------- */
@@ -401,11 +448,11 @@ cudaError_t sg_rt_variable(const void *symbol, CUdeviceptr *addr, size_t *size)
         err = cudaErrorInvalidSymbol;
     else
         err = load(s->fatbin);
+    pthread_mutex_unlock(&table.lock);
     if (err == cudaSuccess) {
         r = s->kind == SYMBOL_MANAGED ? cuLibraryGetManaged(addr, size, s->fatbin->library, s->name)
                                       : cuLibraryGetGlobal(addr, size, s->fatbin->library, s->name);
         err = r == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidSymbol : sg_rt_error(r);
     }
-    pthread_mutex_unlock(&table.lock);
     return err;
 }

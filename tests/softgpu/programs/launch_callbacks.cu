@@ -7,6 +7,7 @@
 #include <cupti.h>
 #include <dlfcn.h>
 #include <string>
+#include <thread>
 
 __global__ void scale(float *p, float by, int n)
 {
@@ -112,6 +113,34 @@ static void captured(float *p)
     CHECK(cudaStreamDestroy(s));
 }
 
+// While a module is loaded for a first launch, the tool waits for another thread that uses the
+// runtime.
+static bool waited;
+static void wait_for_another(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *)
+{
+    if (waited || domain != CUPTI_CB_DOMAIN_DRIVER_API ||
+        id != CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData)
+        return;
+    waited = true;
+    std::thread([] {
+        cudaFuncAttributes a;
+        (void)cudaFuncGetAttributes(&a, &waited); // no function: an error, soon
+        (void)cudaGetLastError();
+    }).join();
+}
+
+static void first_launch(float *p)
+{
+    CUpti_SubscriberHandle subscriber;
+    if (CUPTI(cuptiSubscribe)(&subscriber, wait_for_another, nullptr) != CUPTI_SUCCESS ||
+        CUPTI(cuptiEnableDomain)(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS)
+        fail("cannot subscribe");
+    scale<<<1, 1>>>(p, 1, 1);
+    SYNC();
+    if (CUPTI(cuptiUnsubscribe)(subscriber) != CUPTI_SUCCESS)
+        fail("cannot unsubscribe");
+}
+
 int main()
 {
     CUpti_SubscriberHandle subscriber;
@@ -123,8 +152,7 @@ int main()
     if (!library)
         skip("%s", dlerror());
     dev<float> p(ones);
-    scale<<<1, 1>>>(p.p, 1, 1); // the module is loaded
-    SYNC();
+    first_launch(p.p);
     if (CUPTI(cuptiSubscribe)(&subscriber, callback, nullptr) != CUPTI_SUCCESS ||
         CUPTI(cuptiEnableDomain)(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS ||
         CUPTI(cuptiEnableDomain)(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) != CUPTI_SUCCESS)
