@@ -327,6 +327,14 @@ static struct sg_unwritten computed(const struct sg_step *s, unsigned l)
     return (struct sg_unwritten){0};
 }
 
+/* Programs look behind the end of what a tile of shared memory holds, branch on it and drop what
+ * came out (set operations and merges of Thrust and CUB do): decisions and places in shared memory
+ * that rest on unwritten shared memory are no finding. */
+static bool from_shared(const struct sg_step *s, unsigned origin)
+{
+    return origin != 0 && sg_check_warp_of(s->warp)->origins[origin - 1].shared;
+}
+
 /* ---- predicates ------------------------------------------------------------------------------ */
 
 /* Lanes of a conjunction, or (@or) disjunction, that rest on unsure ones. */
@@ -373,7 +381,7 @@ static struct sg_unsure comparison(const struct sg_step *s)
             struct sg_unwritten e = {0};
             if (s->mask >> l & 1)
                 e = source(s, &p->opnds[i], l, size);
-            if (e.bytes == 0)
+            if (e.bytes == 0 || from_shared(s, e.origin))
                 continue;
             u.lanes |= 1u << l;
             u.origin = e.origin;
@@ -424,9 +432,11 @@ static bool use(struct sg_check *c, const struct sg_step *s, unsigned l, unsigne
 static void use_operand(struct sg_check *c, const struct sg_step *s, const struct sg_ptx_opnd *o,
                         unsigned size)
 {
-    if (o->kind == SG_OPND_ADDR) {
-        use_operand(c, s, &o->sub[0], 0);
-        return;
+    bool place = o->kind == SG_OPND_ADDR;
+
+    if (place) {
+        o = &o->sub[0];
+        size = 0;
     }
     for (u32 i = 0; o->kind == SG_OPND_VEC && i < o->n; i++)
         use_operand(c, s, &o->sub[i], size);
@@ -435,7 +445,8 @@ static void use_operand(struct sg_check *c, const struct sg_step *s, const struc
     for (unsigned l = 0; l < SG_WARP; l++) {
         struct sg_unwritten *e = s->mask >> l & 1 ? entry(s, o, l) : NULL;
         u16 read = size != 0 && size < 8 ? (u16)((1u << size) - 1) : 0xff;
-        if (e == NULL || (e->bytes & read) == 0)
+        if (e == NULL || (e->bytes & read) == 0 ||
+            (place && from_shared(s, e->origin) && !sg_ptx_has(s->ptx, SG_M_GLOBAL)))
             continue;
         use(c, s, l, e->origin);
         e->bytes = 0; /* told */
@@ -472,7 +483,7 @@ static void use_guard(struct sg_check *c, const struct sg_step *s)
     struct sg_unsure *u = at < cw->cap ? &cw->pred[at] : NULL;
     u32 lanes = u != NULL ? u->lanes & s->warp->mask : 0;
 
-    if (lanes == 0)
+    if (lanes == 0 || from_shared(s, u->origin))
         return;
     use(c, s, (unsigned)__builtin_ctz(lanes), u->origin);
     u->lanes = 0;
