@@ -227,7 +227,7 @@ struct sg_now {
     struct sg_injected *faults;
     size_t nfaults, cap;
     uint64_t total, diverged;
-    bool lost; /* no memory for the list */
+    atomic_bool lost; /* no memory for something */
     struct sg_undo *undo;
     _Atomic(const char *) uncertain; /* why the launch cannot be judged */
     uint64_t printed;                /* hash of what it printed */

@@ -136,8 +136,11 @@ static bool read_unit(struct reader *r)
 
 static bool copy_text(struct reader *r, char *out, size_t size)
 {
+    char want[48];
+
+    snprintf(want, sizeof(want), "a name or pattern of 1 to %zu bytes", size - 1);
     if (!*r->value || strlen(r->value) >= size)
-        return refuse(r, "a name or pattern of less than 64 bytes");
+        return refuse(r, want);
     memcpy(out, r->value, strlen(r->value) + 1);
     return true;
 }
@@ -364,8 +367,10 @@ static bool read_way(struct reader *r)
     static const char *const ways[] = {"h2d", "d2h", "d2d", NULL};
     int w = which(r->value, ways);
 
-    r->s->ways = 1u << w % 3;
-    return w >= 0 || refuse(r, "one of h2d, d2h, d2d");
+    if (w < 0)
+        return refuse(r, "one of h2d, d2h, d2d");
+    r->s->ways = 1u << w;
+    return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -71,6 +71,8 @@ static uint64_t next_value(const struct sg_shape *t, uint64_t value, uint64_t *r
     unsigned shift = (unsigned)(sg_draw(rng) % t->parts) * part;
     uint64_t mask = sg_bit_mask(part), v = value >> shift & mask, up = sg_draw(rng) & 1;
 
+    if (part == 0)
+        return value;
     if (t->as == SG_AS_FLOAT) {
         uint64_t sign = UINT64_C(1) << (part - 1), inf = sg_bit_mask(t->exponent) << t->mantissa;
         if ((v & ~sign) >= inf)

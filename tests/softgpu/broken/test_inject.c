@@ -438,6 +438,30 @@ static void test_inject__clocks_and_allocations_cannot_be_judged(void **state)
     }
 }
 
+/* Each process has a log of its own: what is there stays. */
+static void test_inject__a_log_that_is_there_is_of_another_process(void **state)
+{
+    struct sg_broken_options opt = broken_options("unit=fma");
+    char name[160];
+
+    (void)state;
+    struct sg_broken *first = broken_with(&opt), *second = NULL, *third = NULL;
+    assert_int_equal(sg_broken_new(&opt, &second, NULL), TB_OK);
+    snprintf(name, sizeof(name), "%s.%ld", log_path, (long)getpid());
+    assert_int_equal(unlink(name), 0);
+    snprintf(name, sizeof(name), "%s/of-%%p.json", log_dir);
+    opt.log = name;
+    assert_int_equal(sg_broken_new(&opt, &third, NULL), TB_OK);
+    snprintf(name, sizeof(name), "%s/of-%ld.json", log_dir, (long)getpid());
+    assert_int_equal(unlink(name), 0);
+    assert_int_equal(log_lines("softgpu_faults"), 1);
+    sg_broken_free(first);
+    sg_broken_free(second);
+    sg_broken_free(third);
+    opt.log = "/nowhere/log";
+    assert_int_equal(sg_broken_new(&opt, &first, NULL), TB_ERR_IO);
+}
+
 /* A device with other faults, or of another number, is executed as if nobody watched. */
 static void test_inject__what_cannot_be_hit_is_not_watched(void **state)
 {
@@ -482,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_inject__workers_do_not_change_the_log),
         cmocka_unit_test(test_inject__a_masked_fault_is_said_to_be),
         cmocka_unit_test(test_inject__clocks_and_allocations_cannot_be_judged),
+        cmocka_unit_test(test_inject__a_log_that_is_there_is_of_another_process),
         cmocka_unit_test(test_inject__what_cannot_be_hit_is_not_watched),
     };
     return cmocka_run_group_tests(tests, broken_setup, broken_teardown);

@@ -96,6 +96,7 @@ static void test_spec__names_the_word_that_is_wrong(void **state)
         {"mem=4096 bit=1 lanes=3", "lanes= has no meaning there; words that have: device, mem"},
         {"unit=copy sm=1", "sm= has no meaning there"},
         {"unit=fma at=address", "at=address needs unit=ldst"},
+        {"unit=copy dir=up", "dir=up is not one of h2d, d2h, d2d"},
         {"unit=int dir=h2d", "dir= has no meaning there"},
         {"l2line=32768 bit=1", "l2line=32768 is not a line of the cache"},
         {"unit=int ageing=2/", "ageing=2/ is not a factor"},
