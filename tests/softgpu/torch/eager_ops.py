@@ -169,6 +169,10 @@ def attention_and_recurrence():
         want = theirs(x, src_key_padding_mask=pad)
         got = theirs.to(DEVICE)(x.to(DEVICE), src_key_padding_mask=pad.to(DEVICE))
     torch.testing.assert_close(got.cpu()[~pad], want[~pad])  # torch's CPU takes nested tensors here
+    with torch.inference_mode():
+        a = torch.nn.functional.scaled_dot_product_attention(q.to(DEVICE), q.to(DEVICE), q.to(DEVICE))
+        b = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        same(a * 2, b * 2)
     scores = torch.randn(5, 2, 4).log_softmax(2)
     loss = torch.nn.functional.ctc_loss
     targets, lengths = torch.ones(2, 2, dtype=torch.long), (torch.tensor([5, 5]), torch.tensor([2, 2]))
