@@ -254,12 +254,17 @@ double sg_spec_rate(const struct sg_broken *b, const struct sg_spec *s, uint64_t
 bool sg_spec_old_enough(const struct sg_broken *b, const struct sg_spec *s, uint64_t launches);
 double sg_broken_seconds(const struct sg_broken *b);
 
-/* ---- inject.c -------------------------------------------------------------------------------- */
+/* ---- targets.c, inject.c --------------------------------------------------------------------- */
 
 extern const struct sg_watcher sg_inject_watcher, sg_inject_clean_watcher;
 /** sg_inject_prepare - set now up for a launch; false: nothing of it can be broken */
 bool sg_inject_prepare(struct sg_broken *b, const struct sg_launch *launch);
 void sg_inject_release(struct sg_broken *b);
+/** sg_inject_table - specifications that may hit each instruction of @f, a bit each; NULL: no
+ * memory */
+const uint32_t *sg_inject_table(struct sg_broken *b, const struct sg_func *f);
+/** sg_inject_doubt - the launch cannot be judged: a second execution may differ by itself */
+void sg_inject_doubt(struct sg_now *now, const char *why);
 /** sg_inject_note - keep a fault of the running launch for the log. Any thread */
 void sg_inject_note(struct sg_broken *b, const struct sg_injected *f);
 
