@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HOST_ALIGN 4096u /* pinned and managed memory begins at a page, as on a GPU */
+
 _Static_assert(sizeof(struct sg_rec) % 8 == 0, "a record is whole words");
 _Static_assert(SG_REC_WORDS <= SG_INDEX_WORDS_MAX, "a record fits the index");
 
@@ -346,7 +348,7 @@ CUresult sg_alloc_new(struct CUctx_st *ctx, size_t size, size_t align, enum sg_a
 CUresult sg_alloc_new_flags(struct CUctx_st *ctx, size_t size, enum sg_alloc_kind kind,
                             unsigned flags, uint64_t *addr)
 {
-    return alloc(ctx, size, SG_MEM_GRANULE, kind, flags, addr);
+    return alloc(ctx, size, HOST_ALIGN, kind, flags, addr);
 }
 
 CUresult sg_alloc_free(uint64_t addr)

@@ -1,4 +1,5 @@
 #include "softgpu/driver/stream.h"
+#include "softgpu/driver/strict.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,8 @@ struct sg_wref *sg_wref_new(struct sg_work *w)
     }
     atomic_init(&r->refs, 1);
     r->w = *w;
+    if (sg_strict() && !r->w.by.call) /* of a graph's node */
+        r->w.by = sg_strict_by();
     memset(w, 0, sizeof(*w));
     return r;
 }

@@ -258,6 +258,7 @@ static void test_memory_alloc__managed_memory_says_what_it_was_told(void **state
 
     (void)state;
     ok(cuMemAllocManaged(&p, 64 * 4096, CU_MEM_ATTACH_GLOBAL));
+    assert_int_equal(p % 4096, 0); /* advice is for whole pages */
     *(int *)(uintptr_t)p = 3;
     ok(cuMemRangeGetAttribute(&place, 4, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p, 4096));
     assert_int_equal(place, CU_DEVICE_INVALID);
