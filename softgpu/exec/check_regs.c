@@ -628,9 +628,13 @@ void sg_check_regs_exit(struct sg_check *c, const struct sg_step *s)
     (void)c;
     if (!has_destination(p) || !room(cw, s->warp))
         return;
-    if (cw->dirty)
+    if (cw->dirty) {
         decide(s, &p->opnds[0]);
-    cw->dirty |= cw->loaded != 0;
+    } else if (cw->loaded != 0) { /* what an earlier block has left */
+        memset(cw->reg, 0, cw->cap * sizeof(*cw->reg));
+        memset(cw->pred, 0, cw->cap * sizeof(*cw->pred));
+        cw->dirty = true;
+    }
     for (unsigned l = 0; l < SG_WARP; l++) {
         if (!(s->mask >> l & 1))
             continue;

@@ -149,6 +149,12 @@ static const char unwritten[] = HEAD KERNEL(
            " ld.global.v2.u32 {%r0, %r1}, [%p];\n setp.eq.u64 %c0, %q, 0;\n"
            " selp.b32 %r2, %r0, %r1, %c0;\n add.u32 %r2, %r2, 1;\n"
            " st.global.u32 [%p], %r2;\n")
+    /* every other block leaves an unwritten value in a register that the next one sets anew */
+    KERNEL("blocks", "",
+           " mov.u32 %r3, %ctaid.x;\n and.b32 %r3, %r3, 1;\n setp.eq.u32 %c0, %r3, 0;\n"
+           " mov.u32 %r0, 5;\n @%c0 ld.global.u32 %r0, [%p];\n ld.global.u32 %r1, [%p];\n"
+           " @%c0 ret;\n setp.eq.u64 %c1, %q, 0;\n selp.u32 %r2, %r0, %r1, %c1;\n"
+           " add.u32 %r2, %r2, 1;\n st.global.u32 [%p+4], %r2;\n")
     /* compared in any case, and of use only where %q says so */
     KERNEL("speculate", "",
            " ld.global.u32 %r0, [%p+4];\n add.u32 %r0, %r0, 5;\n setp.gt.u32 %c0, %r0, 4;\n"
@@ -226,6 +232,17 @@ static void chosen(bool bad)
     OK(cuMemAlloc(&p, 8));
     OK(cuMemsetD8(p, 0, 4));
     launch(unwritten, "choose", p, bad);
+}
+
+static void next_block(bool bad)
+{
+    CUdeviceptr p, q = bad;
+    CUresult r;
+
+    OK(cuMemAlloc(&p, 8));
+    r = cuLaunchKernel(strict_kernel(unwritten, "blocks"), 8, 1, 1, 1, 1, 1, 0, NULL,
+                       (void *[]){&p, &q}, NULL);
+    MAY(r == CUDA_SUCCESS ? cuCtxSynchronize() : r);
 }
 
 static void speculated(bool bad)
@@ -341,6 +358,7 @@ static const struct strict_case cases[] = {
     {"exchange_writes", "uninitialised-read", "error", exchange_writes},
     {"padding", "uninitialised-read", "error", padding},
     {"chosen", "uninitialised-read", "error", chosen},
+    {"next_block", "uninitialised-read", "error", next_block},
     {"speculated", "uninitialised-read", "error", speculated},
     {"shared_unwritten", "uninitialised-read", "error", shared_unwritten},
     {"async_copy", "uninitialised-read", "error", async_copy},
