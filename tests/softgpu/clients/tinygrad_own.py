@@ -6,7 +6,8 @@ SOFTGPU is the program, FILE a path below CHECKOUT such as test/backend/test_ops
 a test, to which is added: tests that it has are not run again. What fails is run again on tinygrad's CPU back end.
 Outcomes: pass; skip: the test says that it does not apply; other: it fails on the CPU too; refused: softgpu refused
 something; wrong: all other failures; slow: more than SECONDS. The table is printed at the end. Some files need
-packages that are not pinned (hypothesis); they are counted as one refusal of the test, "cannot be imported".
+packages that are not pinned (hypothesis): one test "other", which cannot be imported. Streams are taken as submitted
+(SOFTGPU_ORDER=index; docs/softgpu.md, tinygrad, says why) unless the environment says otherwise.
 """
 import collections
 import json
@@ -107,7 +108,8 @@ def read(path):
 
 
 def process(command, checkout, device, results, module, only=()):
-    env = dict(os.environ, DEV=device, PYTHONPATH=os.pathsep.join([checkout, os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join([checkout, os.environ.get("PYTHONPATH", "")])
+    env = {"SOFTGPU_ORDER": "index", **os.environ, "DEV": device, "PYTHONPATH": path}
     return subprocess.run([*command, sys.executable, os.path.abspath(__file__), "--here", results, module, *only],
                           cwd=checkout, env=env, capture_output=True, text=True)
 

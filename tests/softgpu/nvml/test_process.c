@@ -116,13 +116,49 @@ static void test_busy__is_that_of_the_last_window(void **state)
     assert_int_equal(sg_usage_busy(&d, 13 * W + 5), W);
 }
 
-static void test_utilization__is_measured_unless_it_is_said(void **state)
+/* Runs for more than three windows, by the clock that kernels have. */
+static const char spin[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
+                           ".visible .entry spin()\n{\n.reg .b64 %rd<4>;\n.reg .pred %p;\n"
+                           "mov.u64 %rd1, %globaltimer;\n"
+                           "again:\nmov.u64 %rd2, %globaltimer;\nsub.u64 %rd3, %rd2, %rd1;\n"
+                           "setp.lt.u64 %p, %rd3, 900000000;\n@%p bra again;\nret;\n}\n";
+
+static int run_spin(void)
+{
+    CUcontext ctx;
+    CUmodule module;
+    CUfunction function;
+
+    if (cuInit(0) || cuCtxCreate_v2(&ctx, 0, 1) || cuModuleLoadData(&module, spin) ||
+        cuModuleGetFunction(&function, module, "spin") ||
+        cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL))
+        return 1;
+    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 2;
+}
+
+static void test_utilization__is_seen_while_a_kernel_runs(void **state)
+{
+    nvmlUtilization_t u = {0};
+    int status;
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0)
+        _exit(run_spin());
+    for (int i = 0; i < 3000 && u.gpu < 100; i++) {
+        usleep(10000);
+        OK(nvmlDeviceGetUtilizationRates(device_at(1), &u));
+    }
+    assert_int_equal(u.gpu, 100); /* a whole window long nothing else */
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void test_utilization__is_what_is_said(void **state)
 {
     nvmlUtilization_t u;
 
     (void)state;
-    OK(nvmlDeviceGetUtilizationRates(device_at(0), &u));
-    assert_in_range(u.gpu, 0, 100); /* other processes may be at work */
     setenv("SOFTGPU_NVML", "utilization=37 utilization.memory=5", 1);
     OK(nvmlDeviceGetUtilizationRates(device_at(0), &u));
     assert_int_equal(u.gpu, 37);
@@ -132,10 +168,12 @@ static void test_utilization__is_measured_unless_it_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_process__is_seen_until_it_ends), /* forks: before cuInit */
+        /* these two fork: before cuInit */
+        cmocka_unit_test(test_other_process__is_seen_until_it_ends),
+        cmocka_unit_test(test_utilization__is_seen_while_a_kernel_runs),
         cmocka_unit_test(test_this_process__is_seen_while_it_has_a_context),
         cmocka_unit_test(test_busy__is_that_of_the_last_window),
-        cmocka_unit_test(test_utilization__is_measured_unless_it_is_said),
+        cmocka_unit_test(test_utilization__is_what_is_said),
     };
 
     return cmocka_run_group_tests(tests, start_nvml, stop_nvml);
