@@ -95,6 +95,22 @@ uint64_t sg_broken_count(const struct sg_broken *b)
     return atomic_load(&b->count);
 }
 
+void sg_broken_end(struct sg_broken *b)
+{
+    unsigned long long n = sg_broken_count(b), logged = b->replay.n;
+    char text[160];
+
+    if (b->opt.say == NULL || (b->replaying ? n == logged : n != 0))
+        return;
+    if (b->replaying)
+        snprintf(text, sizeof(text),
+                 "%llu of the %llu faults of the log were injected: the program took another way",
+                 n, logged);
+    else
+        snprintf(text, sizeof(text), "no fault was injected: nothing met the specifications");
+    b->opt.say(b->opt.arg, text);
+}
+
 /* ---- was it masked? -------------------------------------------------------------------------- */
 
 struct output { /* of printf: handed on, and a hash of it kept */

@@ -23,6 +23,12 @@ struct sg_broken;
 TB_MUST_CHECK enum tb_status sg_broken_check(const char *text, uint32_t devices, uint32_t sms,
                                              struct tb_error *err);
 
+struct sg_broken_options; /* below */
+/** sg_broken_check_replay - can the log @opt->replay be replayed by a program with the seed, order
+ * and multiprocessors of @opt? TB_ERR_IO, TB_ERR_FORMAT with its line */
+TB_MUST_CHECK enum tb_status sg_broken_check_replay(const struct sg_broken_options *opt,
+                                                    struct tb_error *err);
+
 struct sg_broken_options {
     const char *specs;     /* separated by ';'; NULL or empty: none */
     const char *log;       /* file; %p in it is the process; NULL: nothing is logged */
@@ -80,5 +86,7 @@ void sg_broken_after(struct sg_broken *b, uint32_t device);
 
 /** sg_broken_count - faults injected so far */
 uint64_t sg_broken_count(const struct sg_broken *b);
+/** sg_broken_end - at the end of the process: say if nothing broke, or not all of a replayed log */
+void sg_broken_end(struct sg_broken *b);
 
 #endif

@@ -1,5 +1,6 @@
 /* The log: a JSON object a line. What its lines hold is in README.md. */
 #include "softgpu/broken/broken_internal.h"
+#include "softgpu/log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,25 +47,14 @@ static void triple(FILE *f, const char *key, const uint32_t v[3])
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* %p is the process; a file that is there already belongs to another one. */
 static enum tb_status open_file(const char *name, FILE **out, struct tb_error *err)
 {
-    const char *p = strstr(name, "%p");
     char path[4096];
-    int fd;
+    int fd = sg_log_file_open(name, path, sizeof(path));
 
-    if (p != NULL)
-        snprintf(path, sizeof(path), "%.*s%ld%s", (int)(p - name), name, (long)getpid(), p + 2);
-    else
-        snprintf(path, sizeof(path), "%s", name);
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST && p == NULL) {
-        snprintf(path, sizeof(path), "%s.%ld", name, (long)getpid());
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    }
     if (fd < 0)
         return tb_fail_sys(err, TB_ERR_IO, errno, "cannot write the log of faults '%s'", path);
-    *out = fdopen(fd, "w");
+    *out = fdopen(fd, "a");
     if (*out == NULL) {
         close(fd);
         return tb_fail(err, TB_ERR_NOMEM, "cannot write the log of faults '%s'", path);

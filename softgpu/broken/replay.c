@@ -195,6 +195,15 @@ enum tb_status sg_replay_read(const struct sg_broken_options *opt, struct sg_rep
     return TB_OK;
 }
 
+enum tb_status sg_broken_check_replay(const struct sg_broken_options *opt, struct tb_error *err)
+{
+    struct sg_replay r = {0};
+    enum tb_status st = sg_replay_read(opt, &r, err);
+
+    free(r.f);
+    return st;
+}
+
 /* Where @f lies before or behind the place of @key. */
 static int beside(const struct sg_injected *f, const struct sg_injected *key)
 {

@@ -79,7 +79,7 @@ static void *lend(const struct softgpu_tools *tools, CUpti_CallbackDomain domain
         [CUPTI_CB_DOMAIN_NVTX] = sizeof(CUpti_NvtxData),
     };
     size_t n = (size_t)domain < sizeof(sizes) / sizeof(sizes[0]) ? sizes[domain] : 0;
-    char *copy = tools && n ? tools->lend(n + 16 + params, "a CUPTI callback") : NULL;
+    char *copy = tools && n && data ? tools->lend(n + 16 + params, "a CUPTI callback") : NULL;
     CUpti_CallbackData *call = (CUpti_CallbackData *)copy;
 
     if (!copy)

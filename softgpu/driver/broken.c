@@ -4,6 +4,9 @@
 #include "softgpu/driver/memory_internal.h"
 
 #include <stdlib.h>
+#include <unistd.h>
+
+static pid_t broken_pid; /* whose device it is: written at cuInit, a forked child has none */
 
 static const char *variable(const char *name)
 {
@@ -62,10 +65,17 @@ CUresult sg_broken_start(void)
 
     if (sg_driver.broken || (!o.specs && !o.replay))
         return CUDA_SUCCESS;
+    broken_pid = getpid();
     if (sg_broken_new(&o, &sg_driver.broken, &err) == TB_OK)
         return CUDA_SUCCESS;
     sg_log(1, "%s: no device is there", err.text);
     return err.status == TB_ERR_NOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+}
+
+void sg_broken_finish(void)
+{
+    if (sg_driver.broken && getpid() == broken_pid)
+        sg_broken_end(sg_driver.broken);
 }
 
 /* ---- copies and sets ------------------------------------------------------------------------- */

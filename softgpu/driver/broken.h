@@ -5,6 +5,8 @@
 #include "softgpu/broken/broken.h"
 #include "softgpu/driver/driver.h"
 
+/** sg_broken_finish - at the end of the process */
+void sg_broken_finish(void);
 /** sg_broken_start - at cuInit: sg_driver.broken, if the environment asks for it */
 CUresult sg_broken_start(void);
 /** sg_broken_copy - a copy was made: damage it */

@@ -121,6 +121,7 @@ __attribute__((destructor)) static void finish(void)
 {
     if (sg_strict())
         sg_strict_end();
+    sg_broken_finish();
 }
 
 /* Documented by CUPTI: the library named here is told when CUDA starts. */

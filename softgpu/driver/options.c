@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define DEFAULT_MEMORY (UINT64_C(8) << 30)
 #define LEAST_MEMORY (UINT64_C(16) << 20)
@@ -152,8 +153,15 @@ static bool read_strict(struct sg_options *opt, struct tb_error *err)
     return true;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat s, t;
+
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
 /* Read here to refuse it before a program starts; the device is broken by broken.c. */
-static bool read_faults(unsigned devices, unsigned sms, struct tb_error *err)
+static bool read_faults(const struct sg_options *opt, struct tb_error *err)
 {
     const char *text = getenv("SOFTGPU_FAULT"), *log = getenv("SOFTGPU_FAULT_LOG");
     const char *replay = getenv("SOFTGPU_FAULT_REPLAY");
@@ -161,7 +169,21 @@ static bool read_faults(unsigned devices, unsigned sms, struct tb_error *err)
     if (log && *log && !(text && *text) && !(replay && *replay))
         return refuse("SOFTGPU_FAULT_LOG", log,
                       "of use without SOFTGPU_FAULT (--fault) or SOFTGPU_FAULT_REPLAY", err);
-    return sg_broken_check(text, devices, sms, err) == TB_OK;
+    if (!replay || !*replay)
+        return sg_broken_check(text, opt->devices, opt->sms, err) == TB_OK;
+    if (text && *text)
+        return refuse("SOFTGPU_FAULT_REPLAY", replay,
+                      "of use with SOFTGPU_FAULT (--fault): a replay injects nothing else", err);
+    if (log && *log && same_file(log, replay))
+        return refuse("SOFTGPU_FAULT_LOG", log, "another file than the one that is replayed", err);
+    if (sg_broken_check_replay(
+            &(struct sg_broken_options){
+                .replay = replay, .sms = opt->sms, .seed = opt->seed, .in_order = opt->in_order},
+            err) == TB_OK)
+        return true;
+    if (err)
+        err->status = TB_ERR_ARG; /* whatever is wrong with it: the option is */
+    return false;
 }
 
 enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
@@ -182,7 +204,7 @@ enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
         !number("SOFTGPU_WORKERS", 0, 1024, &workers, err) ||
         !number("SOFTGPU_SEED", 0, UINT64_MAX, &seed, err) || !read_arch(&opt->arch, err) ||
         !read_memory(&opt->memory, err) || !read_order(&opt->in_order, err) || !read_isa(err) ||
-        !read_strict(opt, err) || !read_faults((unsigned)devices, (unsigned)sms, err))
+        !read_strict(opt, err))
         return TB_ERR_ARG;
     opt->devices = (unsigned)devices;
     opt->sms = (unsigned)sms;
@@ -192,5 +214,5 @@ enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err)
     opt->launch_blocking = truthy("CUDA_LAUNCH_BLOCKING");
     if (name && *name)
         strncat(opt->name, name, sizeof(opt->name) - 1);
-    return TB_OK;
+    return read_faults(opt, err) ? TB_OK : TB_ERR_ARG;
 }

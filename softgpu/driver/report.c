@@ -9,6 +9,7 @@
  * exists belongs to another process, or an earlier run: this one writes FILE.PID then.
  */
 #include "softgpu/driver/strict.h"
+#include "softgpu/log/log.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -373,35 +374,11 @@ CUresult sg_report(const struct sg_finding *f)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* %p is the number of the process; a name without it gets it behind when the file is there. */
-static bool file_name(const char *given, bool again, char *out, size_t size)
-{
-    const char *at = strstr(given, "%p");
-    int n;
-
-    if (at)
-        n = snprintf(out, size, "%.*s%ld%s", (int)(at - given), given, (long)getpid(), at + 2);
-    else if (again)
-        n = snprintf(out, size, "%s.%ld", given, (long)getpid());
-    else
-        n = snprintf(out, size, "%s", given);
-    return n >= 0 && (size_t)n < size;
-}
-
 static int open_file(const char *given)
 {
-    char name[1100];
-    int fd = -1;
+    char name[4096];
+    int fd = sg_log_file_open(given, name, sizeof(name));
 
-    for (int again = 0; again < 2 && fd < 0; again++) {
-        int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (again ? O_TRUNC : O_EXCL);
-
-        if (!file_name(given, again, name, sizeof(name)))
-            break;
-        fd = open(name, flags, 0666);
-        if (fd < 0 && errno != EEXIST)
-            break;
-    }
     if (fd < 0)
         sg_log(1, "strict: cannot write '%s': %s", name, strerror(errno));
     return fd;

@@ -140,7 +140,7 @@ uint32_t sg_watch_split(struct sg_warp *w, uint32_t budget)
     const struct sg_insn *code = r->image->code, *in = w->splits[w->cur].pc;
     const uint32_t *of = r->image->ptx_of;
     uint32_t n = 0, before = SG_NO_PTX;
-    struct sg_step step;
+    struct sg_step step = {0};
 
     w->resched = false;
     do {

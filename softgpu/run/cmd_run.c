@@ -31,6 +31,8 @@ static const struct tb_cli_option options[] = {
      "PyTorch's eager operators run on the CPU (twinbit.eager)"},
     {"--fault", NULL, TB_CLI_LIST, offsetof(struct options, faults), "SPEC",
      "break a device: 'unit=fma sm=1 bit=13 rate=1e-6'; may be repeated"},
+    {"--races", NULL, TB_CLI_FLAG, AT(races), NULL,
+     "with --strict: also races between threads of a launch (slow)"},
     {"--fault-log", NULL, TB_CLI_STRING, AT(fault_log), "FILE",
      "every fault, a JSON object a line; %p in the name is the process"},
     {"--fault-replay", NULL, TB_CLI_STRING, AT(fault_replay), "FILE",

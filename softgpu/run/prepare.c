@@ -1,4 +1,5 @@
 #include "softgpu/driver/options.h"
+#include "softgpu/log/log.h"
 #include "softgpu/nvml/settings.h"
 #include "softgpu/run/run.h"
 
@@ -131,7 +132,8 @@ static enum tb_status set_options(const struct sg_run_options *o, struct tb_erro
         {"SOFTGPU_SEED", o->seed, 0},       {"SOFTGPU_LOG", o->log, 0},
         {"SOFTGPU_DEVICES", 0, o->devices}, {"SOFTGPU_MEMORY", 0, o->memory},
         {"SOFTGPU_WORKERS", 0, o->workers}, {"SOFTGPU_SMS", 0, o->sms},
-        {"SOFTGPU_STRICT", o->strict, 0},   {"SOFTGPU_REPORT", o->report, 0},
+        {"SOFTGPU_STRICT", o->strict, 0},   {"SOFTGPU_STRICT_RACES", 0, o->races},
+        {"SOFTGPU_REPORT", o->report, 0},
     };
     enum tb_status st = TB_OK;
 
@@ -225,12 +227,16 @@ static enum tb_status set_faults(const struct sg_run_options *o, struct tb_error
     return st;
 }
 
-/* A log that is there would be taken for that of another process. */
-static enum tb_status remove_log(const char *path, struct tb_error *err)
+/* A file that is there would be taken for that of another process. */
+static enum tb_status prepare_files(const struct sg_run_options *o, struct tb_error *err)
 {
-    if (path && !strstr(path, "%p") && unlink(path) != 0 && errno != ENOENT)
-        return tb_fail_sys(err, TB_ERR_ARG, errno, "cannot remove the old log '%s'", path);
-    return TB_OK;
+    enum tb_status st = TB_OK;
+
+    if (o->fault_log)
+        st = sg_log_file_prepare(o->fault_log, "{\"softgpu_faults\":", "log of faults", err);
+    if (st == TB_OK && o->report)
+        st = sg_log_file_prepare(o->report, "{\"softgpu_report\":", "report", err);
+    return st;
 }
 
 static enum tb_status set_loading(const char *libdir, struct tb_error *err)
@@ -283,11 +289,9 @@ enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *arg
     if (st == TB_OK)
         st = sg_nvml_settings_read(0, read.devices, &settings, err);
     if (st == TB_OK)
-        st = remove_log(opt->fault_log, err);
+        st = prepare_files(opt, err);
     if (st != TB_OK)
         return st;
-    if (opt->report && !strstr(opt->report, "%p") && unlink(opt->report) != 0 && errno != ENOENT)
-        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot remove the old report '%s'", opt->report);
     find_command(argv[0], program);
     if (program[0] && !opt->force && sg_program_inspect(program, &p, NULL) == TB_OK)
         st = sg_program_refuse(&p, program, libdir, read.arch, err);

@@ -21,6 +21,7 @@ struct sg_run_options { /* NULL, 0 and false: what the environment or softgpu it
     uint64_t devices, memory, workers, sms;
     const char *seed, *log;    /* numbers, as text: 0 is a value */
     const char *strict;        /* "report", "fail" */
+    bool races;                /* also races inside kernels */
     const char *report;        /* file of the findings; one that is there is removed */
     const char *const *faults; /* specifications, added to those of the environment */
     size_t nfaults;

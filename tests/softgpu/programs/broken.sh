@@ -60,6 +60,53 @@ if "${run[@]}" --seed 3 --fault-replay "$work/one.log" -- "$program" >"$work/out
     cat "$work/out"
     exit 1
 fi
+
+# refuses TEXT OPTIONS... - status 2 and a line with TEXT, and the program is not started
+refuses() {
+    local text=$1 status=0
+    shift
+    "${run[@]}" "$@" -- "$program" >"$work/out" 2>&1 || status=$?
+    [ $status = 2 ] && grep -qF -- "$text" "$work/out" && return
+    echo "status $status, not 2 with '$text': $*"
+    cat "$work/out"
+    exit 1
+}
+
+# what is somebody's is never removed, what is to be replayed neither; devices and pipes are written to
+cp "$work/one.log" "$work/kept"
+refuses "another file than the one that is replayed" --fault-replay "$work/one.log" --fault-log "$work/one.log"
+refuses "of use with SOFTGPU_FAULT" --fault-replay "$work/one.log" --fault "$fault"
+refuses "cannot read the log of faults" --fault-replay "$work/none.log"
+refuses "not a log of faults" --fault-replay "$0"
+refuses "cannot write the log of faults" --fault "$fault" --fault-log "$work/none/log"
+cmp "$work/one.log" "$work/kept" || exit 1
+echo precious >"$work/mine"
+for option in --fault-log --report; do
+    refuses "name another file" --fault "$fault" --strict report $option "$work/mine"
+    refuses "it is a folder" --fault "$fault" --strict report $option "$work"
+done
+[ "$(cat "$work/mine")" = precious ] || exit 1
+mkfifo "$work/pipe"
+cat "$work/pipe" >"$work/piped" &
+runs piped.out --workers 1 --fault "$fault" --fault-log "$work/pipe"
+wait
+[ -p "$work/pipe" ] && cmp "$work/one.log" <(sed "s/\"pid\":[0-9]*/$(grep -o '"pid":[0-9]*' "$work/one.log")/" "$work/piped") || exit 1
+
+# a replay that does not meet its faults, and a specification that nothing meets, say so
+says() {
+    local text=$1
+    shift
+    "${run[@]}" "$@" -- "$(dirname "$program")/vecadd" >"$work/out" 2>&1 && grep -q "$text" "$work/out" && return
+    echo "no '$text': $*"
+    cat "$work/out"
+    exit 1
+}
+"${run[@]}" --fault "unit=fma rate=0.001 bit=3" --fault-log "$work/add.log" -- "$(dirname "$program")/vecadd" >"$work/out" 2>&1
+sed 's/"serial":[0-9]*/"serial":999999/' "$work/add.log" >"$work/moved.log"
+says "softgpu: 0 of the [1-9][0-9]* faults of the log were injected" --fault-replay "$work/moved.log"
+says "softgpu: no fault was injected" --fault "unit=tensor"
+! grep -q "injected" "$work/one" "$work/again" || exit 1
+
 if LD_LIBRARY_PATH=$lib SOFTGPU_FAULT='unit=fpu' run_seeded 1 "$program" >"$work/out" 2>&1 ||
     ! grep -q "bad fault 'unit=fpu'.*no device is there" "$work/out"; then
     echo "a bad SOFTGPU_FAULT left a device:"
