@@ -113,10 +113,13 @@ static CUresult side_resolve(const struct side *s, const struct box *b, const st
         sg_strict_stale(s->base, write ? "the destination" : "the source", false);
     if (!fma64(s->z, height, s->y, &row) || !fma64(row, *pitch, s->x, &off) ||
         __builtin_add_overflow(s->base, off, addr) || !fma64(height, *pitch, 0, slice) ||
-        !box_span(b, *pitch, *slice, &span) || !s->base ||
-        !reachable_later(*addr, span, s->type, ctx, write))
+        !box_span(b, *pitch, *slice, &span) || !s->base)
         return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
+    if (reachable_later(*addr, span, s->type, ctx, write))
+        return CUDA_SUCCESS;
+    if (sg_strict())
+        sg_strict_outside(*addr, span, write ? "the destination" : "the source");
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult type_check(CUmemorytype t)
@@ -293,9 +296,13 @@ CUresult sg_fill_make(struct CUctx_st *ctx, uint64_t dst, size_t pitch, uint32_t
         if (sg_strict())
             sg_strict_stale(dst, "the destination", false);
         if (!fma64(width, elem, 0, &b.width) || dst % elem ||
-            (height > 1 && (pitch < b.width || pitch % elem)) || !box_span(&b, pitch, 0, &span) ||
-            !reachable_later(dst, span, CU_MEMORYTYPE_DEVICE, ctx, true))
+            (height > 1 && (pitch < b.width || pitch % elem)) || !box_span(&b, pitch, 0, &span))
             return CUDA_ERROR_INVALID_VALUE;
+        if (!reachable_later(dst, span, CU_MEMORYTYPE_DEVICE, ctx, true)) {
+            if (sg_strict())
+                sg_strict_outside(dst, span, "the destination");
+            return CUDA_ERROR_INVALID_VALUE;
+        }
         w.fill.dst = dst;
         w.fill.width = width;
         w.fill.height = height;

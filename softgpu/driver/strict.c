@@ -284,6 +284,21 @@ void sg_strict_stale(uint64_t addr, const char *what, bool query)
     sg_report(&f);
 }
 
+void sg_strict_outside(uint64_t addr, uint64_t n, const char *what)
+{
+    struct sg_finding f = {.rule = SG_RULE_OUT_OF_BOUNDS, .address = addr, .size = n};
+    struct sg_near stale;
+
+    if (sg_book_stale(addr, &stale)) /* told already */
+        return;
+    sg_book_near(addr, &f.near);
+    f.at = sg_strict_at();
+    snprintf(f.text, sizeof(f.text), "%s: %s is %llu bytes at %#llx, which no allocation holds",
+             f.at.by.call ? f.at.by.call : "a call", what, (unsigned long long)n,
+             (unsigned long long)addr);
+    sg_report(&f);
+}
+
 void sg_strict_double_free(uint64_t addr)
 {
     struct sg_finding f = {.rule = SG_RULE_DOUBLE_FREE, .address = addr};

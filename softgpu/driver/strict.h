@@ -161,6 +161,8 @@ void sg_strict_fault(const struct sg_fault *fault);
 /** sg_strict_stale - report if a call names freed memory; @what: "source of a copy" ... */
 void sg_strict_stale(uint64_t addr, const char *what, bool query);
 /** sg_strict_double_free - report if a call frees what an earlier one has freed */
+/** sg_strict_outside - a call is refused because its @n bytes at @addr are not in one allocation */
+void sg_strict_outside(uint64_t addr, uint64_t n, const char *what);
 void sg_strict_double_free(uint64_t addr);
 
 struct sg_capture;

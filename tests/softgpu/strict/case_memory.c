@@ -22,6 +22,23 @@ static void out_of_bounds(bool bad)
     MAY(store(bad ? p + 512 : p + 508));
 }
 
+static void copy_too_long(bool bad)
+{
+    CUdeviceptr p;
+    char host[101] = {0};
+
+    OK(cuMemAlloc(&p, 100));
+    MAY(cuMemcpyHtoD(p, host, bad ? 101 : 100));
+}
+
+static void set_too_long(bool bad)
+{
+    CUdeviceptr p;
+
+    OK(cuMemAlloc(&p, 100));
+    MAY(cuMemsetD32(p + 4, 7, bad ? 25 : 24));
+}
+
 static void misaligned(bool bad)
 {
     CUdeviceptr p;
@@ -153,6 +170,8 @@ static void free_twice_async(bool bad)
 
 static const struct strict_case cases[] = {
     {"out_of_bounds", "out-of-bounds", "error", out_of_bounds},
+    {"copy_too_long", "out-of-bounds", "error", copy_too_long},
+    {"set_too_long", "out-of-bounds", "error", set_too_long},
     {"misaligned", "misaligned", "error", misaligned},
     {"kernel_uses_freed", "use-after-free", "error", kernel_uses_freed},
     {"copy_from_freed", "use-after-free", "error", copy_from_freed},
