@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEWEST_PTX 94 /* .version that sg_ptx_parse() was written for, and some to come */
+/* .version that is taken. Newer than what sg_ptx_parse() was written for (9.0): versions add, and an
+ * instruction or modifier that is not known is refused with its line. */
+#define NEWEST_PTX 99
 
 /* What cuLinkComplete returns: this, u64 number of texts, u64 most registers of a thread (0: any),
  * and each text as u64 length, text, NUL; host byte order, for this process only. */

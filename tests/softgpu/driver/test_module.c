@@ -81,6 +81,16 @@ static void test_load__each_kind_of_bad_image_has_its_error(void **state)
     refused(cuModuleLoad(&m, "no/such/file.ptx"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
+/* Compilers are newer than drivers; what they write is mostly what they always wrote. */
+static void test_load__newer_ptx_is_taken_if_its_instructions_are_known(void **state)
+{
+    (void)state;
+    ok(load(".version 9.5\n.target sm_75\n.address_size 64\n.visible .entry k() { ret; }"));
+    refused(load(".version 9.5\n.target sm_75\n.address_size 64\n"
+                 ".visible .entry k() { frobnicate.u32; ret; }"),
+            CUDA_ERROR_INVALID_PTX);
+}
+
 static void test_load__logs_tell_line_and_instruction(void **state)
 {
     char error[512] = "untouched", info[64] = "untouched";
@@ -219,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_module__gives_its_functions_and_variables),
         cmocka_unit_test(test_module__stale_handles_are_refused),
         cmocka_unit_test(test_load__each_kind_of_bad_image_has_its_error),
+        cmocka_unit_test(test_load__newer_ptx_is_taken_if_its_instructions_are_known),
         cmocka_unit_test(test_load__logs_tell_line_and_instruction),
         cmocka_unit_test(test_load__a_file_is_the_same_as_memory),
         cmocka_unit_test(test_function__attributes_say_what_it_needs),
