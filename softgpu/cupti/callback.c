@@ -27,10 +27,16 @@ struct CUpti_Subscriber_st {
     CUpti_CallbackFunc callback;
     void *userdata;
     char name[NAME_BYTES];
+    _Atomic(CUpti_SubscriberHandle) handle; /* of handles[] */
     atomic_uint wanted; /* enabled ids of the domains that the driver tells about */
     atomic_uchar enabled[CUPTI_CB_DOMAIN_SIZE][IDS_MAX];
 };
 static struct CUpti_Subscriber_st subscriber;
+
+/* Handles are only compared: each subscription has the address of another byte, so that one of a
+ * former subscription is told from today's. */
+static char handles[1024];
+static atomic_uint subscriptions;
 
 static __thread unsigned my_calls; /* of `calls` */
 
@@ -269,7 +275,9 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *out, CUpti_CallbackFunc cal
     subscriber.userdata = userdata;
     set_name(name);
     atomic_store(&subscriber.ready, callback != NULL);
-    *out = &subscriber;
+    *out = (CUpti_SubscriberHandle)(void *)&handles[atomic_fetch_add(&subscriptions, 1) %
+                                                    sizeof(handles)];
+    atomic_store(&subscriber.handle, *out);
     return CUPTI_SUCCESS;
 }
 
@@ -301,7 +309,7 @@ CUptiResult sg_cuptiSubscribe_v2(CUpti_SubscriberHandle *out, CUpti_CallbackFunc
 
 static bool is_subscriber(CUpti_SubscriberHandle s)
 {
-    return s == &subscriber && atomic_load(&subscriber.taken);
+    return s && s == atomic_load(&subscriber.handle) && atomic_load(&subscriber.taken);
 }
 
 /* Others may be inside the callback; what they have begun they end, unless it takes so long that
@@ -332,7 +340,7 @@ CUptiResult sg_cuptiUnsubscribe(CUpti_SubscriberHandle s)
 CUptiResult sg_cuptiFinalize(void)
 {
     if (atomic_load(&subscriber.taken))
-        (void)sg_cuptiUnsubscribe(&subscriber);
+        (void)sg_cuptiUnsubscribe(atomic_load(&subscriber.handle));
     if (sg_cupti_activity_finalize)
         sg_cupti_activity_finalize();
     return CUPTI_SUCCESS;

@@ -53,6 +53,8 @@ static void test_subscribe__one_subscriber_whose_name_the_next_is_told(void **st
     assert_string_equal(little, "CUPTI f");
     FINE(cuptiUnsubscribe(a));
     FINE(cuptiSubscribe_v2(&b, on_callback, &box, NULL));
+    BAD(cuptiUnsubscribe(a)); /* of the one before */
+    BAD(cuptiEnableCallback(1, a, DRIVER, ALLOC));
     FINE(cuptiUnsubscribe(b));
     p.structSize = 0;
     BAD(cuptiSubscribe_v2(&b, on_callback, &box, &p));
