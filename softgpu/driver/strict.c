@@ -242,7 +242,8 @@ void sg_strict_fault(const struct sg_fault *fault)
 
     if (fault->told)
         return;
-    if (fault->kind == SG_FAULT_ADDRESS || fault->kind == SG_FAULT_MISALIGNED)
+    if ((fault->kind == SG_FAULT_ADDRESS || fault->kind == SG_FAULT_MISALIGNED) &&
+        fault->address > UINT32_MAX) /* else it is of shared or local memory */
         sg_book_near(fault->address, &f.near);
     f.rule = rule_of(fault->kind, &f.near);
     f.at.line = fault->line;

@@ -117,6 +117,9 @@ static const char shared_bounds[] = HEAD KERNEL(
 
 static void shared_behind(bool bad)
 {
+    CUdeviceptr p;
+
+    OK(cuMemAlloc(&p, 512)); /* global memory has nothing to do with it */
     launch(shared_bounds, "store", bad ? 10 : 9, 0);
 }
 

@@ -41,6 +41,8 @@ def main():
     expect(f["allocation"]["freed_by"], name="free")
     f = finding(program, "variable_behind")
     expect(f["allocation"], kind="variable", size=12, offset=12)
+    f = finding(program, "shared_behind")  # no allocation is near an offset in shared memory
+    expect(f, rule="out-of-bounds", access="write", allocation=None)
     f = finding(program, "computes")
     expect(f, access="use", size=4)
     expect(f["other"], access="read", kernel="add")
