@@ -240,12 +240,13 @@ static struct bucket *bucket_of(struct sg_order *o, uint64_t number, bool make)
 static bool insert(struct bucket *b, uint32_t at, struct segment s)
 {
     if (b->n == b->cap) {
-        struct segment *segs = realloc(b->segs, 2 * b->cap * sizeof(*segs));
+        uint32_t cap = b->cap ? 2 * b->cap : 2;
+        struct segment *segs = realloc(b->segs, cap * sizeof(*segs));
 
         if (!segs)
             return false;
         b->segs = segs;
-        b->cap *= 2;
+        b->cap = cap;
     }
     memmove(&b->segs[at + 1], &b->segs[at], (b->n - at) * sizeof(s));
     b->segs[at] = s;
