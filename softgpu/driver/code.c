@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* .version that is taken. Newer than what sg_ptx_parse() was written for (9.0): versions add, and an
- * instruction or modifier that is not known is refused with its line. */
+/* .version that is taken. Newer than what sg_ptx_parse() was written for (9.0): versions add, and
+ * an instruction or modifier that is not known is refused with its line. */
 #define NEWEST_PTX 99
 
 /* What cuLinkComplete returns: this, u64 number of texts, u64 most registers of a thread (0: any),
