@@ -14,7 +14,12 @@ static struct {
     pthread_mutex_t lock;
     atomic_uint references;
     struct sg_options opt;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .opt = {.log = 1}};
+    /* What SOFTGPU_NVML said when it was right, for each device; under a lock of its own. */
+    pthread_mutex_t last_lock;
+    struct sg_nvml_settings last[SG_MAX_DEVICES];
+    bool last_good;
+} state = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .last_lock = PTHREAD_MUTEX_INITIALIZER, .opt = {.log = 1}};
 
 struct nvmlDevice_st sg_nvml_devices[SG_MAX_DEVICES] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 
@@ -65,23 +70,31 @@ uint64_t sg_nvml_get(nvmlDevice_t device, enum sg_nvml_setting setting)
 {
     struct sg_nvml_settings s;
     struct tb_error err = {0};
+    bool good = sg_nvml_settings_read(device->physical, state.opt.devices, &s, &err) == TB_OK;
+    struct sg_nvml_settings *last = &state.last[device->physical];
 
-    /* only a file can have become wrong since nvmlInit */
-    if (sg_nvml_settings_read(device->physical, state.opt.devices, &s, &err) != TB_OK) {
-        sg_nvml_log(1, "%s", err.text);
-        return 0;
-    }
+    /* only a file can have become wrong since nvmlInit: while it is, what it said before holds */
+    pthread_mutex_lock(&state.last_lock);
+    if (!good && state.last_good)
+        sg_nvml_log(1, "%s; until that is mended, what was there before holds", err.text);
+    state.last_good = good;
+    if (good)
+        *last = s;
+    s = *last;
+    pthread_mutex_unlock(&state.last_lock);
     return s.value[setting];
 }
 
 /* Under the lock. */
 static nvmlReturn_t start(void)
 {
-    struct sg_nvml_settings unused;
     struct tb_error err = {0};
+    bool good = sg_options_read(&state.opt, &err) == TB_OK;
 
-    if (sg_options_read(&state.opt, &err) == TB_OK &&
-        sg_nvml_settings_read(0, state.opt.devices, &unused, &err) == TB_OK)
+    for (unsigned i = 0; i < state.opt.devices && good; i++)
+        good = sg_nvml_settings_read(i, state.opt.devices, &state.last[i], &err) == TB_OK;
+    state.last_good = good;
+    if (good)
         return NVML_SUCCESS;
     sg_nvml_log(1, "%s: NVML has no device", err.text);
     return NVML_ERROR_UNKNOWN;

@@ -118,8 +118,13 @@ static void test_file__is_read_anew(void **state)
     assert_int_equal(write(fd, "device=0 temperature=91\ndevice=1 temperature=55\n", 48), 48);
     assert_int_equal(temperature(0), 91);
     assert_int_equal(temperature(1), 55);
+    /* half written, and gone: what was there holds */
+    assert_int_equal(ftruncate(fd, 20), 0);
+    assert_int_equal(temperature(0), 91);
+    assert_int_equal(temperature(1), 55);
     close(fd);
     unlink(path);
+    assert_int_equal(temperature(1), 55);
 }
 
 static void test_events__come_once_or_time_out(void **state)
