@@ -533,6 +533,8 @@ static bool read_spec(struct reader *r, const char *text, size_t n)
 enum tb_status sg_specs_parse(const char *text, uint32_t devices, uint32_t sms,
                               struct sg_specs *out, struct tb_error *err)
 {
+    const char *all = text;
+
     out->n = 0;
     while (text && *text) {
         size_t blank = strspn(text, " \t\r\n\f\v;"), n = strcspn(text + blank, ";");
@@ -549,6 +551,8 @@ enum tb_status sg_specs_parse(const char *text, uint32_t devices, uint32_t sms,
             return TB_ERR_ARG;
         text += n;
     }
+    if (all && *all && out->n == 0)
+        return tb_fail(err, TB_ERR_ARG, "bad fault '%s': nothing is specified", all);
     return TB_OK;
 }
 

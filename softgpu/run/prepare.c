@@ -218,6 +218,9 @@ static enum tb_status set_faults(const struct sg_run_options *o, struct tb_error
         const char *before = getenv("SOFTGPU_FAULT");
         char *both = NULL;
 
+        if (!*o->faults[i])
+            return tb_fail(err, TB_ERR_ARG, "an empty --fault");
+
         if (asprintf(&both, "%s%s%s", before ? before : "", before && *before ? ";" : "",
                      o->faults[i]) < 0)
             return tb_fail(err, TB_ERR_NOMEM, "cannot set 'SOFTGPU_FAULT'");

@@ -76,6 +76,8 @@ refuses() {
 cp "$work/one.log" "$work/kept"
 refuses "another file than the one that is replayed" --fault-replay "$work/one.log" --fault-log "$work/one.log"
 refuses "of use with SOFTGPU_FAULT" --fault-replay "$work/one.log" --fault "$fault"
+refuses "an empty --fault" --fault ""
+refuses "nothing is specified" --fault " ;;"
 refuses "cannot read the log of faults" --fault-replay "$work/none.log"
 refuses "not a log of faults" --fault-replay "$0"
 refuses "cannot write the log of faults" --fault "$fault" --fault-log "$work/none/log"
