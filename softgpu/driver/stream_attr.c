@@ -144,7 +144,7 @@ static CUresult attribute(CUstream given, CUstreamAttrID id, CUstreamAttrValue *
     if (get) {
         memset(get, 0, sizeof(*get));
         memcpy(get, field, size);
-    } else {
+    } else if (set) {
         memcpy(field, set, size);
     }
     sg_engine_unlock();
