@@ -2,15 +2,13 @@
 #include "softgpu/cupti/cupti_internal.h"
 
 #include "softgpu/cupti/api_gen.h"
+#include "softgpu/log/log.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,40 +42,19 @@ CUptiResult sg_cuptiGetLastError(void)
 void sg_cupti_log(int level, const char *fmt, ...)
 {
     const char *wanted = getenv("SOFTGPU_LOG");
-    char line[600] = "softgpu: ";
-    size_t n = strlen(line);
-    int saved = errno, len;
     va_list ap;
 
     if ((wanted && *wanted ? atoi(wanted) : 1) < level)
         return;
     va_start(ap, fmt);
-    len = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
+    sg_log_line(fmt, ap);
     va_end(ap);
-    if (len < 0)
-        return;
-    n = (size_t)len < sizeof(line) - n - 1 ? n + (size_t)len : sizeof(line) - 2;
-    line[n++] = '\n';
-    if (write(STDERR_FILENO, line, n) < 0) {
-        /* nobody is there to read it */
-    }
-    errno = saved;
 }
 
 CUptiResult sg_cupti_unsupported(const char *name)
 {
-    static _Atomic(const char *) said[256]; /* literals of the generated file */
-
-    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
-        const char *none = NULL;
-
-        if (atomic_compare_exchange_strong(&said[i], &none, name)) {
-            sg_cupti_log(1, "%s is not supported", name);
-            break;
-        }
-        if (none == name)
-            break;
-    }
+    if (sg_log_first(name))
+        sg_cupti_log(1, "%s is not supported", name);
     return CUPTI_ERROR_NOT_SUPPORTED;
 }
 

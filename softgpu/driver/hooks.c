@@ -1,6 +1,7 @@
 #include "softgpu/driver/hooks.h"
 
 #include "softgpu/driver/strict.h"
+#include "softgpu/log/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,21 +138,9 @@ void sg_notice_flush(void)
 
 /* ---- what nobody defines ---- */
 
-/* Names that have been reported, by address: they are literals of the generated file. */
-#define REPORTED_MAX 1024
-static _Atomic(const char *) reported[REPORTED_MAX];
-
 CUresult sg_unsupported(const char *name)
 {
-    for (unsigned i = 0; i < REPORTED_MAX; i++) {
-        const char *none = NULL;
-
-        if (atomic_compare_exchange_strong(&reported[i], &none, name)) {
-            sg_log(1, "%s is not supported", name);
-            break;
-        }
-        if (none == name || strcmp(none, name) == 0)
-            break;
-    }
+    if (sg_log_first(name))
+        sg_log(1, "%s is not supported", name);
     return CUDA_ERROR_NOT_SUPPORTED;
 }

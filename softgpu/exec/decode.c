@@ -136,13 +136,10 @@ struct sg_insn *sg_dec_emit(struct sg_dec *d, sg_handler fn)
     if (image->ncode + 2 >= image->cap_code) {
         uint32_t cap = image->cap_code ? image->cap_code * 2 : 1024;
         struct sg_insn *p = aligned_alloc(64, (size_t)cap * sizeof(*p));
-        uint32_t *lines = realloc(image->lines, (size_t)cap * sizeof(*lines));
         uint32_t *ptx_of = realloc(image->ptx_of, (size_t)cap * sizeof(*ptx_of));
-        if (lines != NULL)
-            image->lines = lines;
         if (ptx_of != NULL)
             image->ptx_of = ptx_of;
-        if (p == NULL || lines == NULL || ptx_of == NULL) {
+        if (p == NULL || ptx_of == NULL) {
             free(p);
             no_memory(d);
             return &nowhere;
@@ -156,7 +153,6 @@ struct sg_insn *sg_dec_emit(struct sg_dec *d, sg_handler fn)
     struct sg_insn *in = &image->code[image->ncode];
     memset(in, 0, sizeof(*in));
     in->fn = fn;
-    image->lines[image->ncode] = d->insn != NULL ? d->insn->line : 0;
     image->ptx_of[image->ncode++] =
         d->insn != NULL ? (uint32_t)(d->insn - d->ptx->insns) : SG_NO_PTX;
     return in;

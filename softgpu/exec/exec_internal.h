@@ -99,7 +99,6 @@ struct sg_image {
     struct sg_kernel *kernels; /* array */
     uint32_t nkernels;
     struct sg_insn *code;
-    uint32_t *lines;  /* PTX line of each instruction */
     uint32_t *ptx_of; /* the PTX instruction that it is part of, by index in its function */
     uint32_t ncode, cap_code;
     uint8_t *pool_end; /* constants: 256 bytes each, downwards from here */

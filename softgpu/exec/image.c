@@ -247,7 +247,6 @@ void sg_image_free(struct sg_image *image)
     free((void *)image->mods);
     free(image->kernels);
     free(image->code);
-    free(image->lines);
     free(image->ptx_of);
     free(image->pool);
     free(image->pool_hash);

@@ -248,7 +248,7 @@ static void fault_place(struct sg_fault *f, const struct sg_warp *w, const struc
         p = run->step->ptx;
     if (f->access != NULL && p != NULL && (p->op == SG_OP_ATOM || p->op == SG_OP_RED))
         f->access = "atomic";
-    f->line = p != NULL ? p->line : in != NULL ? run->image->lines[in - run->image->code] : 0;
+    f->line = p != NULL ? p->line : 0;
     if (p != NULL && p->file != 0 && p->file < m->nfiles && m->files[p->file] != NULL) {
         f->file = m->files[p->file];
         f->src_line = p->src_line;

@@ -1,12 +1,24 @@
 /*
- * softgpu/log - files that processes of a device write for the user: findings of a strict device,
- * faults of a broken one. One file a process, an object a line, the first of which says what it is.
- * Who starts the processes calls sg_log_file_prepare(); each process, sg_log_file_open().
+ * softgpu/log - what the libraries of a device tell the user: lines on standard error, and files,
+ * of findings of a strict device and faults of a broken one. One file a process, an object a line,
+ * the first of which says what it is. Who starts the processes calls sg_log_file_prepare(); each
+ * process, sg_log_file_open().
  */
 #ifndef SG_LOG_LOG_H
 #define SG_LOG_LOG_H
 
 #include "common/common.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+/** sg_log_line - one line on standard error, "softgpu: " before it, with one write(2); errno is
+ * kept Threads: any. Longer texts are cut. */
+void sg_log_line(const char *fmt, va_list ap) TB_PRINTF(1, 0);
+
+/** sg_log_first - is this the first call with @name? Of the library that it is linked into.
+ * @name: kept; a literal. Threads: any. */
+bool sg_log_first(const char *name);
 
 /**
  * sg_log_file_prepare - make way for a new file @name: remove what an earlier run left there

@@ -164,7 +164,7 @@ nvmlReturn_t sg_nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *maj
 
 /* by compute capability: nvml.h, and "Technical Specifications" in the CUDA C++ Programming Guide
  */
-static const struct {
+static const struct kind {
     uint32_t arch;
     unsigned architecture, cores; /* cores: single-precision units of an SM */
 } kinds[] = {
@@ -173,26 +173,35 @@ static const struct {
     {90, NVML_DEVICE_ARCH_HOPPER, 128},
 };
 
+/* The one of the devices; NULL: none that NVML has a name for. */
+static const struct kind *kind_here(void)
+{
+    for (size_t i = 0; i < TB_ARRAY_LEN(kinds); i++)
+        if (kinds[i].arch == sg_nvml_options()->arch)
+            return &kinds[i];
+    return NULL;
+}
+
 nvmlReturn_t sg_nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t *out)
 {
+    const struct kind *kind = kind_here();
+
     (void)device;
     if (!out)
         return NVML_ERROR_INVALID_ARGUMENT;
-    *out = NVML_DEVICE_ARCH_UNKNOWN;
-    for (size_t i = 0; i < TB_ARRAY_LEN(kinds); i++)
-        if (kinds[i].arch == sg_nvml_options()->arch)
-            *out = kinds[i].architecture;
+    *out = kind ? kind->architecture : NVML_DEVICE_ARCH_UNKNOWN;
     return NVML_SUCCESS;
 }
 
 nvmlReturn_t sg_nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned *out)
 {
+    const struct kind *kind = kind_here();
+
     (void)device;
     if (!out)
         return NVML_ERROR_INVALID_ARGUMENT;
-    for (size_t i = 0; i < TB_ARRAY_LEN(kinds); i++)
-        if (kinds[i].arch == sg_nvml_options()->arch)
-            *out = kinds[i].cores * sg_nvml_options()->sms_reported;
+    if (kind)
+        *out = kind->cores * sg_nvml_options()->sms_reported;
     return NVML_SUCCESS;
 }
 

@@ -1,7 +1,8 @@
 /* Start and end, texts, and what is asked of the system as a whole. */
 #include "softgpu/nvml/library.h"
 
-#include <errno.h>
+#include "softgpu/log/log.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -30,21 +31,13 @@ const struct sg_options *sg_nvml_options(void)
 
 void sg_nvml_log(int level, const char *fmt, ...)
 {
-    char line[1200] = "softgpu: ";
-    const size_t n = strlen(line);
-    int saved = errno;
     va_list ap;
 
     if (state.opt.log < level)
         return;
     va_start(ap, fmt);
-    vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
+    sg_log_line(fmt, ap);
     va_end(ap);
-    strcat(line, "\n");
-    if (write(STDERR_FILENO, line, strlen(line)) < 0) {
-        /* nobody is there to read it */
-    }
-    errno = saved;
 }
 
 nvmlReturn_t sg_nvml_ready(void)

@@ -1,3 +1,4 @@
+#include "softgpu/broken/broken.h"
 #include "softgpu/driver/options.h"
 #include "softgpu/log/log.h"
 #include "softgpu/nvml/settings.h"
@@ -230,6 +231,22 @@ static enum tb_status set_faults(const struct sg_run_options *o, struct tb_error
     return st;
 }
 
+/* Each process reads it again: here, so that what cannot be replayed is refused before CMD starts.
+ */
+static enum tb_status check_replay(const struct sg_options *o, struct tb_error *err)
+{
+    struct sg_broken_options b = {.replay = getenv("SOFTGPU_FAULT_REPLAY"),
+                                  .sms = o->sms,
+                                  .seed = o->seed,
+                                  .in_order = o->in_order};
+
+    if (!b.replay || !*b.replay || sg_broken_check_replay(&b, err) == TB_OK)
+        return TB_OK;
+    if (err)
+        err->status = TB_ERR_ARG; /* whatever is wrong with it: the option is */
+    return TB_ERR_ARG;
+}
+
 /* A file that is there would be taken for that of another process. */
 static enum tb_status prepare_files(const struct sg_run_options *o, struct tb_error *err)
 {
@@ -291,6 +308,8 @@ enum tb_status sg_run_prepare(const struct sg_run_options *opt, char *const *arg
         st = sg_options_read(&read, err);
     if (st == TB_OK)
         st = sg_nvml_settings_read(0, read.devices, &settings, err);
+    if (st == TB_OK)
+        st = check_replay(&read, err);
     if (st == TB_OK)
         st = prepare_files(opt, err);
     if (st != TB_OK)

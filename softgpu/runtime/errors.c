@@ -1,14 +1,10 @@
 /* Error numbers, their names and texts, the thread's last error, and the log. */
 #include "softgpu/runtime/runtime.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "softgpu/log/log.h"
 #include "softgpu/runtime/api_gen.h"
 #include "softgpu/runtime/hooks.h"
 
@@ -117,41 +113,18 @@ const char *sg_cudaGetErrorString(cudaError_t error)
 void sg_rt_log(int level, const char *fmt, ...)
 {
     const char *wanted = getenv("SOFTGPU_LOG");
-    static const char prefix[] = "softgpu: ";
-    int saved = errno;
-    char line[1024];
     va_list args;
-    size_t n = sizeof(prefix) - 1;
-    int len;
 
     if (level > (wanted != NULL && *wanted != '\0' ? atoi(wanted) : 1))
         return;
-    memcpy(line, prefix, n);
     va_start(args, fmt);
-    len = vsnprintf(line + n, sizeof(line) - n - 1, fmt, args);
+    sg_log_line(fmt, args);
     va_end(args);
-    if (len > 0)
-        n += (size_t)len < sizeof(line) - n - 1 ? (size_t)len : sizeof(line) - n - 2;
-    line[n++] = '\n';
-    while (write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
-        ;
-    errno = saved;
 }
 
 cudaError_t sg_rt_unsupported(const char *name)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static const char *said[512]; /* the names are static strings of the trampolines */
-    bool known = false;
-    size_t i;
-
-    pthread_mutex_lock(&lock);
-    for (i = 0; i < sizeof(said) / sizeof(said[0]) && said[i] != NULL && !known; i++)
-        known = said[i] == name;
-    if (!known && i < sizeof(said) / sizeof(said[0]))
-        said[i] = name;
-    pthread_mutex_unlock(&lock);
-    if (!known)
+    if (sg_log_first(name))
         sg_rt_log(1, "%s is not supported", name);
     return cudaErrorNotSupported;
 }
