@@ -25,6 +25,8 @@ enum tb_fp_kind {
     TB_FP_ROWMAJOR = 2, /* version 1 over the elements of a strided view in row-major order */
     TB_FP_SCALAR = 3, /* not a hash: a scalar's 16 bytes (value as f64 or i64 first, zeros after) */
     TB_FP_STATE = 4,  /* version 1 over a canonical encoding of a state (RNG) */
+    /* the sum over some of the leaves, chosen by their index (FORMAT.md section 13), plus L(n) */
+    TB_FP_SAMPLED = 5,
 };
 
 /** struct tb_fp - a fingerprint or a body; stored as 16 bytes, a then b, little-endian */

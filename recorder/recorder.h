@@ -24,11 +24,52 @@
 extern "C" {
 #endif
 
-#define TB_REC_API_VERSION 1u
+#define TB_REC_API_VERSION 2u
 #define TB_REC_NO_SEQ UINT64_MAX
 
 /* A thread's ring and tables; owned by the runtime, used by its own thread only. */
 struct tb_rec_thread;
+
+/** struct tb_rec_view - a tensor in device memory */
+struct tb_rec_view {
+    uint64_t address; /* DEVICE, of element (0, 0, ...) */
+    uint64_t bytes;   /* of all elements in row-major order, dimensions of stride 0 once */
+    uint32_t elem;    /* bytes an element */
+    int32_t ndim;     /* 0 with @sizes NULL: contiguous */
+    const int64_t *sizes, *strides; /* in elements; NULL: contiguous */
+};
+
+/**
+ * struct tb_rec_cuda - what the CUDA recorder does for other taps of the same process
+ *
+ * Functions may be called where CUDA may be called, by any thread; none waits for the device.
+ */
+struct tb_rec_cuda {
+    uint32_t size;
+    /**
+     * hash - queue the fingerprint of @v in @stream, behind what is queued there
+     * @device: ordinal in the process. @stream: CUstream, NULL for the legacy one
+     * Fills fp_kind, PENDING and the ticket of @out, keeps its alloc and offset. False: it cannot
+     * be (a capturing stream, no room, no device hash): the access stays without fingerprint, and a
+     * coverage row was written.
+     */
+    bool (*hash)(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
+                 struct tb_wire_access *out);
+    /**
+     * snapshot - queue a copy of @v's elements, row-major, for access @access of event @seq, which
+     * is written next or was just written; behind what is queued in @stream
+     */
+    bool (*snapshot)(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
+                     uint64_t seq, uint32_t access);
+    /** op_begin, op_end - this thread is inside an operator, whose tap hashes what it writes */
+    void (*op_begin)(void);
+    void (*op_end)(void);
+    /** block - a caching allocator gave out (@bytes > 0) or took back (0) the block at @address */
+    void (*block)(int device, uint64_t address, uint64_t bytes);
+    /** name - what kernels with this CUfunction or CUkernel are called: "triton:softmax BLOCK=64"
+     */
+    void (*name)(void *function, const char *name);
+};
 
 struct tb_rec_api {
     uint32_t version, size;
@@ -99,6 +140,18 @@ struct tb_rec_api {
     void (*stop)(const char *why);
     /** pool - zeroed pages that live as long as the process; NULL: none to be had */
     void *(*pool)(size_t bytes);
+    /** cuda - the CUDA recorder of this process, NULL: none (yet). cuda_is - it says it is there */
+    const struct tb_rec_cuda *(*cuda)(void);
+    void (*cuda_is)(const struct tb_rec_cuda *cuda);
+    /** paused - the user wants nothing recorded now (a signal to twinbit, twinbit.h) */
+    bool (*paused)(void);
+    /** slots - hand the memfd of a slot table (wire.h) to the collector; @fd stays the caller's */
+    bool (*slots)(uint32_t table, int fd);
+    /** image - ask what the kernels of a module do; mapped read-only for good, *@bytes; NULL:
+     * unknown */
+    const struct tb_wire_kernels *(*image)(const void *image, size_t n, size_t *bytes);
+    /** memfd - a descriptor of @bytes allocated bytes, to be closed by the caller; -1 */
+    int (*memfd)(const char *name, uint64_t bytes);
 
     /* fingerprint/, as its header says */
     struct tb_fp (*fp_host_pool)(const void *src, size_t n, uint64_t base,
@@ -108,6 +161,12 @@ struct tb_rec_api {
     unsigned (*fp_map)(const void *src, size_t n, struct tb_fp out[TB_FP_MAP_MAX]);
     struct tb_fp_leaf (*xxh128)(const void *src, size_t n); /* any n, plain XXH3-128, seed 0 */
 };
+
+/**
+ * twinbit_runtime - the recorder of this process, for the other libraries that run in the job:
+ * dlsym() it from libtwinbit.so. The first call attaches. NULL: not under twinbit, or off.
+ */
+const struct tb_rec_api *twinbit_runtime(void);
 
 #ifdef __cplusplus
 }

@@ -1,17 +1,19 @@
 /*
  * wire.h - the contract between the recorder in the job and the collector in `twinbit run`.
  *
- * Three parts: the handshake over a SOCK_SEQPACKET socket (struct tb_wire_msg and its replies), the
+ * Its parts: the handshake over a SOCK_SEQPACKET socket (struct tb_wire_msg and its replies), the
  * ring (a sealed memfd that the job maps and the collector drains), and the records in the ring.
+ * Work of a GPU adds two more: slot tables, in which a device leaves fingerprints, and tables of
+ * what kernels do, which the collector makes from their code.
  * All numbers are in the machine's byte order: both ends run on the same machine, from the same
  * build; `version` and `size` in every message catch an old library under a new collector.
  *
  * Socket. The path is in the environment variable TWINBIT_SOCKET. Every message is its own short
  * connection: connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one
- * tb_wire_reply (HELLO and TAP only; the others are sent and forgotten, so that no thread waits for
- * a collector that is stopped), close. No descriptor stays open in the job, so a job that closes
- * all descriptors harms nobody. A refused connection means: the collector is gone. The reply to
- * HELLO brings a descriptor, the bell (struct tb_wire_bell), which the job maps and closes.
+ * tb_wire_reply (HELLO, TAP and IMAGE only; the others are sent and forgotten, so that no thread
+ * waits for a collector that is stopped), close. No descriptor stays open in the job, so a job that
+ * closes all descriptors harms nobody. A refused connection means: the collector is gone. The reply
+ * to HELLO brings a descriptor, the bell (struct tb_wire_bell), which the job maps and closes.
  *
  * Ring.
  *
@@ -39,7 +41,7 @@
 #endif
 #include <stdint.h>
 
-#define TB_WIRE_VERSION 1u
+#define TB_WIRE_VERSION 2u
 #define TB_WIRE_MAGIC 0x31425754u /* "TWB1" */
 #define TB_WIRE_ENV "TWINBIT_SOCKET"
 #define TB_WIRE_RING_DATA (256u * 1024u)
@@ -54,7 +56,13 @@ enum tb_wire_msg_kind {
     TB_MSG_TAP = 3, /* asks for the torch tap; text: libtorch_cpu path; reply: its path, <= 300 s */
     TB_MSG_SNAPSHOT = 4, /* descriptor: memfd with struct tb_wire_snapshot, then the bytes */
     TB_MSG_LOG = 5,      /* text: one line for the user and the trace's footer */
+    TB_MSG_SLOTS = 6, /* descriptor: memfd with struct tb_wire_slots; thread: number of the table,
+                       * from 1. Sent before the first event that refers to it */
+    TB_MSG_IMAGE = 7, /* descriptor: memfd with code of a module, as the job gave it to the driver:
+                       * a fat binary, PTX or a cubin; reply: descriptor of struct
+                       * tb_wire_kernels, at most TB_WIRE_IMAGE_MS later; REFUSED: no PTX in it */
 };
+#define TB_WIRE_IMAGE_MS 30000u
 
 /** struct tb_wire_msg - what the job sends */
 struct tb_wire_msg {
@@ -74,7 +82,15 @@ enum tb_wire_msg_flags {
     TB_MSGF_STOPPED = 1u << 0, /* LOG: recording stopped before there was a ring; text: why */
 };
 
-enum tb_wire_level { TB_LEVEL_OFF = 0, TB_LEVEL_BOUNDARY = 1, TB_LEVEL_OP = 2 };
+enum tb_wire_level {
+    TB_LEVEL_OFF = 0,
+    TB_LEVEL_BOUNDARY = 1,
+    TB_LEVEL_OP = 2,     /* operators; work of a GPU outside of any operator */
+    TB_LEVEL_KERNEL = 3, /* operators, and all work of a GPU */
+};
+
+/* How work of a GPU is seen. */
+enum tb_wire_cuda_tap { TB_CUDA_TAP_NONE = 0, TB_CUDA_TAP_SHIM = 1, TB_CUDA_TAP_CUPTI = 2 };
 
 enum tb_wire_config_flags {
     TB_CFG_INPUTS = 1u << 0,    /* hash what is read, check continuity */
@@ -83,6 +99,8 @@ enum tb_wire_config_flags {
     TB_CFG_STACK = 1u << 3,     /* Python source lines */
     TB_CFG_SUMMARY = 1u << 4,   /* numeric summaries */
     TB_CFG_NO_PYTHON = 1u << 5, /* do not load the Python glue */
+    TB_CFG_DEFER = 1u << 6,     /* no CUDA call from inside a callback of CUPTI: wait for a place
+                                 * where one is allowed */
 };
 
 /** struct tb_wire_config - what `twinbit run` was told; part of the HELLO reply */
@@ -95,10 +113,15 @@ struct tb_wire_config {
     uint64_t ring_total;     /* bytes of all rings of a process, at most */
     uint32_t wait_ms;        /* ring full: wait at most so long in all without progress */
     uint32_t snapshot_count; /* entries of tb_wire_reply.text after the paths */
-    char glue[1024];         /* folder that holds the Python package `twinbit`, or "" */
-    char snapshots[2048];    /* event names to snapshot, one a line: step/module-path/operator#k */
+    uint32_t cuda_tap;       /* enum tb_wire_cuda_tap */
+    uint32_t sample;         /* of 65536 launches of a kernel so many are hashed; 0: all */
+    uint64_t seed;           /* of the choice */
+    uint64_t launch_bytes;   /* hashed for one launch, at most; beyond it leaves are sampled */
+    char kernels[512];    /* one pattern a line (* and ?), "!" before those to leave out; "": all */
+    char glue[1024];      /* folder that holds the Python package `twinbit`, or "" */
+    char snapshots[2048]; /* event names to snapshot, one a line: step/module-path/operator#k */
 };
-static_assert(sizeof(struct tb_wire_config) == 3120, "wire: tb_wire_config");
+static_assert(sizeof(struct tb_wire_config) == 3656, "wire: tb_wire_config");
 
 enum tb_wire_reply_status {
     TB_REPLY_OK = 0,
@@ -112,7 +135,7 @@ struct tb_wire_reply {
     struct tb_wire_config config; /* HELLO only, else zeros */
     char text[1024];              /* TAP: path of the tap; REFUSED: the reason */
 };
-static_assert(sizeof(struct tb_wire_reply) == 4160, "wire: tb_wire_reply");
+static_assert(sizeof(struct tb_wire_reply) == 4696, "wire: tb_wire_reply");
 
 /**
  * struct tb_wire_bell - one page for all processes of a run: wakes a collector that sleeps
@@ -120,10 +143,12 @@ static_assert(sizeof(struct tb_wire_reply) == 4160, "wire: tb_wire_reply");
  * limit). A producer looks at `sleeping` each time it has written TB_WIRE_BELL_BYTES, or when its
  * ring is full; if set, it bumps `word` and wakes. So a busy producer makes a system call only for
  * a collector that sleeps.
+ * `paused` is set while the user wants nothing recorded (a signal to twinbit); taps look at it.
  */
 struct tb_wire_bell {
     alignas(64) uint32_t word;
     alignas(64) uint32_t sleeping;
+    uint32_t paused;
 };
 static_assert(sizeof(struct tb_wire_bell) == 128, "wire: tb_wire_bell");
 #define TB_WIRE_BELL_BYTES (32u * 1024u)
@@ -197,11 +222,16 @@ struct tb_wire_def {
 static_assert(sizeof(struct tb_wire_def) == 32, "wire: tb_wire_def");
 
 enum tb_wire_event_kind {
-    TB_EV_OP = 1,    /* an operator call */
-    TB_EV_STEP = 2,  /* end of step `step` */
-    TB_EV_STATE = 3, /* fingerprints of named state (parameters, ...) at the end of a step */
-    TB_EV_COLL = 4,  /* a collective */
-    TB_EV_HOST = 5,  /* host mark: a file written, data read by the job, user's own */
+    TB_EV_OP = 1,     /* an operator call */
+    TB_EV_STEP = 2,   /* end of step `step` */
+    TB_EV_STATE = 3,  /* fingerprints of named state (parameters, ...) at the end of a step */
+    TB_EV_COLL = 4,   /* a collective */
+    TB_EV_HOST = 5,   /* host mark: a file written, data read by the job, user's own */
+    TB_EV_LAUNCH = 6, /* a kernel */
+    TB_EV_COPY = 7,   /* a copy of device memory */
+    TB_EV_SET = 8,    /* device memory set to a value */
+    TB_EV_GRAPH = 9,  /* a launch of a CUDA graph as a whole */
+    TB_EV_SYNC = 10,  /* an edge: event recorded or waited for, stream or device synchronised */
 };
 
 enum tb_wire_event_flags {
@@ -241,12 +271,16 @@ static_assert(sizeof(struct tb_wire_event) == 64, "wire: tb_wire_event");
  * pseudo-buffers of RNG states have alloc = TB_ALLOC_RNG + index. `fp` is zero where kind is NONE.
  */
 struct tb_wire_access {
-    uint64_t alloc;  /* low 48 bits: ordinal; bits 48..55: enum tb_fp_kind of fp; 56..63: zero */
+    uint64_t alloc;  /* low 48 bits: ordinal; bits 48..55: enum tb_fp_kind of fp; bit 56: PENDING */
     uint64_t offset; /* bytes from the start of the allocation to element (0, 0, ...) */
     uint64_t fp_a, fp_b;
 };
 static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
+/* The fingerprint is not known yet: fp_a is a ticket of slot table fp_b. */
+#define TB_ACCESS_PENDING (1ull << 56)
 #define TB_ALLOC_RNG (1ull << 40)
+#define TB_ALLOC_STREAM (2ull << 40) /* mode q: + the stream's ordinal in its process */
+#define TB_ALLOC_EVENT (3ull << 40)  /* mode q: + the CUDA event's */
 #define TB_ALLOC_MASK ((1ull << 48) - 1)
 
 /** struct tb_wire_map - bodies over `parts` equal runs of leaves of access `access` of `seq` */
@@ -272,19 +306,105 @@ struct tb_wire_snapshot {
     uint32_t magic, version;
     uint64_t nonce, seq; /* event */
     uint32_t access;     /* index of the access */
-    uint32_t reserved;
-    uint64_t bytes;
+    uint32_t table; /* the bytes are there once @ticket of this slot table is stamped; 0: now */
+    uint64_t bytes, ticket;
 };
+
+/* ------------------------------------------------------------------ slots */
+
+/*
+ * struct tb_wire_slots - head of a slot table, one 4 KiB page; `count` struct tb_wire_slot follow
+ *
+ * A memfd that job, device and collector share: the device writes each fingerprint where the
+ * collector finds it. So nobody in the job waits for it, and what was computed survives the job.
+ * Tickets are drawn by the job, 0, 1, 2, ... for each table; a ticket's slot is ticket & (count -
+ * 1). The device stores a and b, then (after a fence for the whole system) stamp = ticket + 1. The
+ * collector reads them and stores taken = ticket + 1; only then is the slot used again. A ticket
+ * that was drawn belongs to exactly one access of one event; a job that ends with some of them
+ * never stamped loses just these.
+ */
+struct tb_wire_slots {
+    uint32_t magic, version;
+    uint64_t nonce; /* of the process */
+    uint32_t table; /* as in TB_MSG_SLOTS */
+    uint32_t count; /* a power of two */
+    int32_t device; /* ordinal in the process, for messages */
+    uint32_t flags; /* zero */
+};
+
+struct tb_wire_slot {
+    uint64_t a, b;  /* written by the device; b, then a, then stamp */
+    uint64_t stamp; /* ticket + 1 */
+    uint64_t taken; /* written by the collector */
+};
+static_assert(sizeof(struct tb_wire_slot) == 32, "wire: tb_wire_slot");
+
+/* ------------------------------------------------------------------ kernels */
+
+/*
+ * struct tb_wire_kernels - what the kernels of an image do with their parameters, from its PTX
+ *
+ * Followed by `kernels` struct tb_wire_kernel, `words` struct tb_wire_word, `globals` uint32_t
+ * (offsets into the text) and `text_bytes` of NUL-terminated names. "May": a superset on all ways
+ * through the code.
+ */
+struct tb_wire_kernels {
+    uint32_t magic, version;
+    uint32_t kernels, words, globals, text_bytes;
+};
+
+enum tb_wire_kernel_flags {
+    TB_KERNEL_INDIRECT_WRITE = 1u << 0, /* writes through a pointer that it loaded from memory */
+    TB_KERNEL_INDIRECT_READ = 1u << 1,
+    TB_KERNEL_UNTRACED_WRITE = 1u << 2, /* writes where the analysis could not follow */
+    TB_KERNEL_UNTRACED_READ = 1u << 3,
+    TB_KERNEL_FLOAT_ATOMIC = 1u << 4, /* adds floats by atomics: the order shows in the result */
+    TB_KERNEL_CLOCK = 1u << 5,        /* reads a clock or timer */
+    TB_KERNEL_HEAP = 1u << 6,         /* malloc or printf on the device */
+};
+
+struct tb_wire_kernel {
+    uint64_t name;                  /* XXH3-64 (low half of the 128) of the mangled name */
+    uint32_t text;                  /* offset of it in the text */
+    uint32_t flags;                 /* enum tb_wire_kernel_flags */
+    uint32_t param_bytes;           /* of all parameters as they lie, padding included */
+    uint32_t first_word, words;     /* in order of their offset */
+    uint32_t first_global, globals; /* module variables that it may write */
+    uint32_t reserved;
+};
+static_assert(sizeof(struct tb_wire_kernel) == 40, "wire: tb_wire_kernel");
+
+enum tb_wire_word_flags {
+    TB_WORD_READ = 1u << 0,   /* memory is read at an address computed from it */
+    TB_WORD_WRITE = 1u << 1,  /* written */
+    TB_WORD_ATOMIC = 1u << 2, /* written by atomics or reductions (WRITE is set, too) */
+    TB_WORD_VALUE = 1u << 3,  /* it is used as a number, too: a size, an index, a scalar */
+};
+
+/** struct tb_wire_word - bytes of the parameters that the kernel loads in one piece */
+struct tb_wire_word {
+    uint16_t offset; /* in the parameter block */
+    uint8_t bytes;   /* 1, 2, 4, 8 */
+    uint8_t flags;   /* enum tb_wire_word_flags */
+    uint8_t write;   /* enum tb_dtype of what is stored there, TB_DT_UNKNOWN: several or unclear */
+    uint8_t read;
+    uint16_t reserved;
+};
+static_assert(sizeof(struct tb_wire_word) == 8, "wire: tb_wire_word");
 
 /*
  * Site text: what identifies the same work in another run. Lines end in '\n':
  *   line 1: tap, e.g. "torch"
- *   line 2: name, e.g. "aten::addmm" or "aten::add.Tensor"
+ *   line 2: name, e.g. "aten::addmm" or "aten::add.Tensor"; then, if there is more to it, a tab and
+ *           "key=value" pairs with tabs between them: of a kernel grid, block, shared, symbol (the
+ *           mangled name) and image (hash of the module)
  *   then one line an access: MODE ' ' DTYPE ' ' DEVICE ' ' SHAPE ' ' STRIDES ' ' ARGUMENT
  *
  *   MODE      r read, w write (in place: two lines, r then w), g an RNG state before the call
  *             (shape "[]"), h a value that left for the host (fp_kind SCALAR), s state at a step's
- *             end, x a tensor that could not be looked into (a COVER record says why)
+ *             end, x a tensor that could not be looked into (a COVER record says why), q an order:
+ *             the stream it was queued in, the CUDA event it records or waits for (shape "[]", no
+ *             fingerprint)
  *   DTYPE     tb_dtype_name()
  *   DEVICE    cpu, cuda:0, ...
  *   SHAPE     "[128,384]"

@@ -1,0 +1,74 @@
+/*
+ * fp_device.h - fingerprints of device memory, computed there; the values of fingerprint.h.
+ *
+ * Nothing here calls CUDA. Whoever can launch loads tb_fpd_image() as a module, fills a
+ * struct tb_fpd_batch, calls tb_fpd_plan() and launches "twinbit_fp_few" or "twinbit_fp_batch" with
+ * that struct as the only parameter; the results appear in a slot table (recorder/wire.h). Start at
+ * struct tb_fpd_batch.
+ */
+#ifndef TB_FINGERPRINT_DEVICE_H
+#define TB_FINGERPRINT_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TB_FPD_THREADS 256u     /* threads a block, in one dimension */
+#define TB_FPD_FEW 6u           /* jobs that "twinbit_fp_few" takes */
+#define TB_FPD_MAX 100u         /* jobs that "twinbit_fp_batch" takes */
+#define TB_FPD_SCRATCH 32u      /* bytes of scratch a slot */
+#define TB_FPD_STRIDED_DIMS 12u /* dimensions of "twinbit_fp_strided" */
+
+/** struct tb_fpd_job - one buffer; 0 bytes are legal and give L(0): a stamp, behind earlier work */
+struct tb_fpd_job {
+    uint64_t src;         /* DEVICE address, any alignment */
+    uint64_t bytes;       /* of the buffer */
+    uint64_t ticket;      /* of the slot table */
+    uint32_t first_block; /* filled by tb_fpd_plan() */
+    uint32_t rate; /* 0, 1: all leaves; n: one leaf of n, chosen by its index: TB_FP_SAMPLED */
+};
+
+/** struct tb_fpd_batch - parameter of the kernels; of "twinbit_fp_few" only the first 6 jobs */
+struct tb_fpd_batch {
+    uint64_t slots;   /* DEVICE address of slot 0, struct tb_wire_slot */
+    uint64_t scratch; /* DEVICE address, TB_FPD_SCRATCH bytes a slot, zeroed once; left as found */
+    uint64_t base;    /* DEVICE address of a uint64_t that is added to every ticket; 0: none */
+    uint32_t mask;    /* slots less one: a power of two less one */
+    uint32_t jobs;
+    struct tb_fpd_job job[TB_FPD_MAX];
+};
+#define TB_FPD_FEW_BYTES                                                                           \
+    (offsetof(struct tb_fpd_batch, job) + TB_FPD_FEW * sizeof(struct tb_fpd_job))
+
+/** struct tb_fpd_strided - parameter of "twinbit_fp_strided": a view, as tb_fp_strided() has it */
+struct tb_fpd_strided {
+    uint64_t slots, scratch, base;
+    uint32_t mask;
+    uint32_t elem;  /* bytes an element, 1..16 */
+    uint64_t src;   /* DEVICE address of element (0, 0, ...) */
+    uint64_t bytes; /* of all elements, dimensions of stride 0 once; filled by the plan */
+    uint64_t ticket;
+    uint32_t ndim; /* 0..TB_FPD_STRIDED_DIMS */
+    uint32_t reserved;
+    int64_t size[TB_FPD_STRIDED_DIMS];
+    int64_t stride[TB_FPD_STRIDED_DIMS]; /* in elements */
+};
+
+/**
+ * tb_fpd_plan - deal blocks to the jobs of @b; fills first_block
+ * @sms: multiprocessors of the device
+ * Returns: blocks to launch, of TB_FPD_THREADS threads; 0 shared memory. 0: no job, launch nothing.
+ * Any number of launches may run at once, on any streams, if their tickets differ.
+ */
+uint32_t tb_fpd_plan(struct tb_fpd_batch *b, uint32_t sms);
+/** tb_fpd_plan_strided - the same for a view; drops dimensions of stride 0 and merges what it can
+ */
+uint32_t tb_fpd_plan_strided(struct tb_fpd_strided *b, uint32_t sms);
+
+/** tb_fpd_is_sampled - is leaf @index among one in @rate? The same on host and device */
+int tb_fpd_is_sampled(uint64_t index, uint32_t rate);
+
+/** tb_fpd_image - the module: a fat binary or PTX, for cuModuleLoadData; static, *@bytes its size
+ */
+const void *tb_fpd_image(size_t *bytes);
+
+#endif
