@@ -163,13 +163,41 @@ static bool load_tap(const char *path)
     return true;
 }
 
+/*
+ * Which of two libraries comes first is chance, so opening has a lock of its own. A child that was
+ * forked by another thread meanwhile finds it taken for good: it gives up.
+ */
+bool tb_rt_open(void)
+{
+    enum { CLOSED, OPENING, OPEN, REFUSED };
+    static uint32_t opened;
+    uint32_t seen = CLOSED;
+    int saved = errno;
+
+    if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) == OPEN)
+        return true;
+    if (__atomic_compare_exchange_n(&opened, &seen, OPENING, false, __ATOMIC_ACQUIRE,
+                                    __ATOMIC_ACQUIRE)) {
+        bool ok = read_socket() && start();
+        if (ok)
+            tb_fp_init();
+        __atomic_store_n(&opened, ok ? OPEN : REFUSED, __ATOMIC_RELEASE);
+        tb_rt_futex_wake(&opened, false);
+    }
+    for (unsigned i = 0;
+         i < 2 * HELLO_MS / 100 && (seen = __atomic_load_n(&opened, __ATOMIC_ACQUIRE)) == OPENING;
+         i++)
+        tb_rt_futex_wait(&opened, OPENING, 100, false);
+    errno = saved;
+    return __atomic_load_n(&opened, __ATOMIC_ACQUIRE) == OPEN;
+}
+
 void tb_rt_attach(const char *libtorch)
 {
     char tap[1024];
 
-    if (!read_socket() || !start())
+    if (!tb_rt_open())
         return;
-    tb_fp_init();
     if (!ask_tap(libtorch, tap, sizeof(tap)) || !load_tap(tap))
         return;
     if (tb_rt.config.glue[0] && !(tb_rt.config.flags & TB_CFG_NO_PYTHON))
@@ -179,12 +207,14 @@ void tb_rt_attach(const char *libtorch)
 /* What the child inherited of its parent's lists is the parent's: begin with empty ones. */
 static void forget_parent(void)
 {
-    uint32_t *locks[] = {&tb_rt.page->setup_lock, &tb_rt.page->shared_lock, &tb_rt.page->logs};
+    uint32_t *locks[] = {&tb_rt.page->setup_lock, &tb_rt.page->shared_lock, &tb_rt.page->logs,
+                         &tb_rt.page->paused};
 
     for (size_t i = 0; i < TB_ARRAY_LEN(locks); i++)
         __atomic_store_n(locks[i], 0, __ATOMIC_RELAXED);
     __atomic_store_n(&tb_rt.page->seq, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&tb_rt.page->stall_since, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&tb_rt.page->step, 0, __ATOMIC_RELAXED);
     tb_rt.rings = tb_rt.free_rings = tb_rt.shared_ring = NULL;
     tb_rt.free_threads = NULL;
     tb_rt.slab_left = 0;

@@ -1,5 +1,6 @@
 /*
- * The only symbols this library exports: dlsym and __libc_start_main.
+ * Symbols that this library exports to be found: dlsym and __libc_start_main (and what shared.c
+ * offers).
  *
  * CPython asks dlsym for "PyInit_<module>" after each dlopen of an extension has returned, with the
  * GIL held: the moment at which libtorch is whole and nothing of it has run. A C++ program that

@@ -461,4 +461,5 @@ void tb_rt_api_init(struct tb_rec_api *api)
         .fp_map = tb_fp_map,
         .xxh128 = tb_fp_leaf_hash,
     };
+    tb_rt_shared_init(api);
 }

@@ -66,6 +66,9 @@ struct tb_rec_cuda {
     void (*op_end)(void);
     /** block - a caching allocator gave out (@bytes > 0) or took back (0) the block at @address */
     void (*block)(int device, uint64_t address, uint64_t bytes);
+    /** tensor - twinbit.h: @bytes at @address hold elements of @dtype ("f32") and are called @name
+     */
+    void (*tensor)(uint64_t address, uint64_t bytes, const char *dtype, const char *name);
     /** name - what kernels with this CUfunction or CUkernel are called: "triton:softmax BLOCK=64"
      */
     void (*name)(void *function, const char *name);
@@ -143,6 +146,16 @@ struct tb_rec_api {
     /** cuda - the CUDA recorder of this process, NULL: none (yet). cuda_is - it says it is there */
     const struct tb_rec_cuda *(*cuda)(void);
     void (*cuda_is)(const struct tb_rec_cuda *cuda);
+    /**
+     * step - steps ended before, for events of taps that do not know; step_is - the tap that does
+     * says so. range - local id of the range this thread is in: what range_is said last, else the
+     * ranges of user_range(). user_range - twinbit.h, NVTX: @push text, or pop if NULL
+     */
+    uint64_t (*step)(void);
+    void (*step_is)(uint64_t step);
+    uint32_t (*range)(struct tb_rec_thread *t);
+    void (*range_is)(struct tb_rec_thread *t, uint32_t id);
+    void (*user_range)(const char *push);
     /** paused - the user wants nothing recorded now (a signal to twinbit, twinbit.h) */
     bool (*paused)(void);
     /** slots - hand the memfd of a slot table (wire.h) to the collector; @fd stays the caller's */
@@ -150,6 +163,8 @@ struct tb_rec_api {
     /** image - ask what the kernels of a module do; mapped read-only for good, *@bytes; NULL:
      * unknown */
     const struct tb_wire_kernels *(*image)(const void *image, size_t n, size_t *bytes);
+    /** nonce - of this process image, as slot tables and snapshots carry it */
+    uint64_t (*nonce)(void);
     /** memfd - a descriptor of @bytes allocated bytes, to be closed by the caller; -1 */
     int (*memfd)(const char *name, uint64_t bytes);
 
@@ -166,7 +181,7 @@ struct tb_rec_api {
  * twinbit_runtime - the recorder of this process, for the other libraries that run in the job:
  * dlsym() it from libtwinbit.so. The first call attaches. NULL: not under twinbit, or off.
  */
-const struct tb_rec_api *twinbit_runtime(void);
+__attribute__((visibility("default"))) const struct tb_rec_api *twinbit_runtime(void);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,9 @@
  *
  * hook.c notices libtorch, attach.c talks to the collector and loads the tap, thread.c gives a
  * thread its recorder, ring.c writes records and waits for room, record.c is the tap's interface,
- * conn.c the socket, sys.c memory, locks and descriptors, glue.c starts the Python side. Nothing
- * happens before hook.c has seen libtorch.
+ * conn.c the socket, sys.c memory, locks and descriptors, glue.c starts the Python side, shared.c
+ * is what taps and twinbit.h share. Nothing happens before hook.c has seen libtorch or another
+ * library has called twinbit_runtime().
  */
 #ifndef TB_RECORDER_INTERNAL_H
 #define TB_RECORDER_INTERNAL_H
@@ -40,6 +41,8 @@ struct tb_rt_page {
     uint32_t setup_lock;  /* rings, threads */
     uint32_t shared_lock; /* the shared ring */
     uint32_t logs;        /* lines sent */
+    uint32_t paused;      /* by twinbit.h */
+    uint64_t step;        /* as the tap that knows said, or counted by twinbit.h */
     uint64_t stall_since; /* CLOCK_MONOTONIC ns since which no ring was drained though one waits; 0:
                              none */
     alignas(64) uint64_t seq;
@@ -64,11 +67,18 @@ struct tb_rt_ring {
     struct tb_rt_ring *next, *next_free;
 };
 
+#define TB_RT_RANGES 16
+#define TB_RT_RANGE_TEXT 64
+
 struct tb_rec_thread {
     struct tb_rt_ring *ring;
     uint32_t generation, ordinal;
     uint64_t reserved_seq; /* drawn by map() for the event that follows */
     bool has_seq;
+    uint32_t range;       /* what range_is() said, 0: nothing */
+    uint32_t range_known; /* local id of the ranges below, 0: not asked for since they changed */
+    uint32_t range_depth; /* of user_range(); deeper ones than TB_RT_RANGES are only counted */
+    char range_text[TB_RT_RANGES][TB_RT_RANGE_TEXT];
     struct tb_rec_thread *next_free;
 };
 
@@ -90,7 +100,8 @@ struct tb_rt {
     struct tb_rec_thread *free_threads;
     uint8_t *slab; /* small structs are cut from it */
     size_t slab_left;
-    unsigned key; /* pthread_key_t */
+    unsigned key;                   /* pthread_key_t */
+    const struct tb_rec_cuda *cuda; /* written once, by who brings it */
     struct tb_rec_api api;
 };
 extern struct tb_rt tb_rt;
@@ -158,7 +169,10 @@ void tb_rt_log(const char *text);
 
 /* ---------------------------------------------------------------- attach.c, glue.c, hook.c */
 
-/** tb_rt_attach - first attach of this image; loads the tap for @libtorch */
+/** tb_rt_open - attach unless that was done or tried before; true: there is a recorder. Any thread
+ */
+bool tb_rt_open(void);
+/** tb_rt_attach - libtorch is in the process: attach, load the tap for it */
 void tb_rt_attach(const char *libtorch);
 /** tb_rt_attach_child - a forked child's own attach; one thread at a time, others wait for it */
 void tb_rt_attach_child(void);
@@ -196,8 +210,10 @@ uint32_t tb_rt_table_find(const struct tb_rt_table *t, uint64_t key);
 /** tb_rt_table_add - false: no memory. The key must not be there */
 bool tb_rt_table_add(struct tb_rt_table *t, uint64_t key, uint32_t id);
 
-/* ---------------------------------------------------------------- record.c */
+/* ---------------------------------------------------------------- record.c, shared.c */
 
 void tb_rt_api_init(struct tb_rec_api *api);
+/** tb_rt_shared_init - the part of it by which taps tell each other something (shared.c) */
+void tb_rt_shared_init(struct tb_rec_api *api);
 
 #endif

@@ -26,7 +26,7 @@ static void test_exports__it_exports_only_what_it_interposes(void **state)
     (void)state;
     assert_string_equal(
         output_of("nm -D --defined-only '" TEST_PRELOAD "' | awk '{print $3}' | sort"),
-        "__libc_start_main\ndlsym\n");
+        "__libc_start_main\ndlsym\ntwinbit_marks\ntwinbit_runtime\n");
 }
 
 static void test_exports__it_needs_libc_alone(void **state)
