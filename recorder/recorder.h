@@ -143,6 +143,8 @@ struct tb_rec_api {
     void (*stop)(const char *why);
     /** pool - zeroed pages that live as long as the process; NULL: none to be had */
     void *(*pool)(size_t bytes);
+    /** unpool - gives pages back, with the size they were asked for */
+    void (*unpool)(void *p, size_t bytes);
     /** cuda - the CUDA recorder of this process, NULL: none (yet). cuda_is - it says it is there */
     const struct tb_rec_cuda *(*cuda)(void);
     void (*cuda_is)(const struct tb_rec_cuda *cuda);

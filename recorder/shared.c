@@ -147,6 +147,7 @@ void tb_rt_shared_init(struct tb_rec_api *api)
     api->paused = paused;
     api->slots = slots;
     api->memfd = memfd;
+    api->unpool = tb_rt_unmap;
     api->nonce = nonce;
 }
 

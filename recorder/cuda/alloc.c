@@ -1,0 +1,204 @@
+/* Which memory belongs to which allocation: arrays by address, for all devices and kinds. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+struct list {
+    struct tb_cu_alloc ***array;
+    uint32_t *count, *capacity;
+};
+
+static struct list allocations(void)
+{
+    return (struct list){&tb_cu.alloc, &tb_cu.allocs, &tb_cu.alloc_capacity};
+}
+
+static struct list blocks(void)
+{
+    return (struct list){&tb_cu.block, &tb_cu.blocks, &tb_cu.block_capacity};
+}
+
+/* How many begin at or before @address. */
+static uint32_t upper(const struct list *l, uint64_t address)
+{
+    uint32_t lo = 0, hi = *l->count;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if ((*l->array)[mid]->base <= address)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static struct tb_cu_alloc *at(const struct list *l, uint64_t address)
+{
+    uint32_t n = upper(l, address);
+    struct tb_cu_alloc *a = n ? (*l->array)[n - 1] : NULL;
+
+    return a && address - a->base < a->bytes ? a : NULL;
+}
+
+struct tb_cu_alloc *tb_cu_alloc_at(uint64_t address)
+{
+    struct list b = blocks(), l = allocations();
+    struct tb_cu_alloc *a = tb_cu.blocks ? at(&b, address) : NULL;
+
+    return a ? a : at(&l, address);
+}
+
+static bool room(const struct list *l)
+{
+    uint32_t capacity = *l->capacity ? *l->capacity * 2 : 256;
+
+    if (*l->count < *l->capacity)
+        return true;
+    struct tb_cu_alloc **bigger = tb_cu_small(capacity * sizeof(*bigger));
+    if (!bigger)
+        return false;
+    if (*l->count)
+        memcpy(bigger, *l->array, *l->count * sizeof(*bigger));
+    *l->array = bigger;
+    *l->capacity = capacity;
+    return true;
+}
+
+static void give_back(struct tb_cu_alloc *a)
+{
+    a->next_free = tb_cu.free_allocs;
+    tb_cu.free_allocs = a;
+}
+
+static void remove_at(const struct list *l, uint32_t i)
+{
+    give_back((*l->array)[i]);
+    memmove(*l->array + i, *l->array + i + 1, (*l->count - i - 1) * sizeof(**l->array));
+    (*l->count)--;
+}
+
+static void remove_range(const struct list *l, uint64_t base, uint64_t bytes)
+{
+    uint32_t i = base ? upper(l, base - 1) : 0;
+
+    while (i < *l->count && (*l->array)[i]->base - base < bytes)
+        remove_at(l, i);
+}
+
+/* Whatever lay there before is gone: its end was not seen. */
+static void add(const struct list *l, struct tb_cu_alloc *a)
+{
+    struct tb_cu_alloc *before = at(l, a->base);
+
+    if (before && before->base != a->base)
+        remove_range(l, before->base, 1);
+    remove_range(l, a->base, a->bytes);
+    if (!room(l)) {
+        give_back(a);
+        return;
+    }
+    uint32_t i = upper(l, a->base);
+    memmove(*l->array + i + 1, *l->array + i, (*l->count - i) * sizeof(**l->array));
+    (*l->array)[i] = a;
+    (*l->count)++;
+}
+
+struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind)
+{
+    struct tb_cu_alloc *a = tb_cu.free_allocs;
+
+    if (a)
+        tb_cu.free_allocs = a->next_free;
+    else
+        a = tb_cu_small(sizeof(*a));
+    if (a)
+        *a = (struct tb_cu_alloc){.base = base,
+                                  .bytes = bytes,
+                                  .ordinal = ++tb_cu.ordinals,
+                                  .device = device,
+                                  .kind = kind};
+    return a;
+}
+
+void tb_cu_alloc_add(uint64_t base, uint64_t bytes, int device, uint8_t kind)
+{
+    struct list l = allocations();
+    struct tb_cu_alloc *a = base && bytes ? tb_cu_alloc_new(base, bytes, device, kind) : NULL;
+
+    if (a)
+        add(&l, a);
+}
+
+void tb_cu_alloc_remove(uint64_t base)
+{
+    struct list l = allocations(), b = blocks();
+    struct tb_cu_alloc *a = at(&l, base);
+
+    if (!a || a->base != base)
+        return;
+    remove_range(&b, base, a->bytes);
+    remove_range(&l, base, 1);
+}
+
+void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes)
+{
+    struct list l = allocations(), b = blocks();
+
+    remove_range(&b, base, bytes);
+    remove_range(&l, base, bytes);
+}
+
+void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device)
+{
+    struct list l = allocations();
+
+    for (uint32_t i = base ? upper(&l, base - 1) : 0;
+         i < *l.count && (*l.array)[i]->base - base < bytes; i++)
+        (*l.array)[i]->device = device;
+}
+
+void tb_cu_block(int device, uint64_t base, uint64_t bytes)
+{
+    struct list b = blocks();
+    struct tb_cu_alloc *a;
+
+    if (!bytes) {
+        remove_range(&b, base, 1);
+        return;
+    }
+    a = tb_cu_alloc_new(base, bytes, device, TB_CU_DEVICE);
+    if (a)
+        add(&b, a);
+}
+
+/* ---------------------------------------------------------------- extents */
+
+static void note_bound(struct tb_cu_alloc *a, uint64_t offset)
+{
+    uint8_t i = 0;
+
+    while (i < a->bounds && a->bound[i] < offset)
+        i++;
+    if ((i < a->bounds && a->bound[i] == offset) || a->bounds == TB_CU_BOUNDS)
+        return;
+    memmove(&a->bound[i + 1], &a->bound[i], (size_t)(a->bounds - i) * sizeof(a->bound[0]));
+    a->bound[i] = offset;
+    a->bounds++;
+}
+
+void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes)
+{
+    *from = 0;
+    *bytes = a->bytes;
+    note_bound(a, offset);
+    if (!a->split)
+        return;
+    *from = offset;
+    *bytes = a->bytes - offset;
+    for (uint8_t i = 0; i < a->bounds; i++)
+        if (a->bound[i] > offset) {
+            *bytes = a->bound[i] - offset;
+            return;
+        }
+}

@@ -1,0 +1,280 @@
+/* What a context needs before anything can be hashed in it: our kernels, a slot table, scratch. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "recorder/cuda/engine.h"
+
+#define PAGE 4096u
+#define TABLE_BYTES (PAGE + TB_CU_SLOTS * sizeof(struct tb_wire_slot))
+#define SCRATCH_BYTES ((size_t)TB_CU_SLOTS * TB_FPD_SCRATCH)
+
+/* A call in the middle of another thread's global capture must not make that invalid. */
+static CUstreamCaptureMode relax(CUstreamCaptureMode mode)
+{
+    if (tb_cu.driver.cuThreadExchangeStreamCaptureMode)
+        (void)tb_cu.driver.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+/* ---------------------------------------------------------------- preparing */
+
+static bool load_kernels(struct tb_cu_ctx *c)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    size_t bytes;
+
+    return d->cuModuleLoadData(&c->module, tb_fpd_image(&bytes)) == CUDA_SUCCESS &&
+           d->cuModuleGetFunction(&c->few, c->module, "twinbit_fp_few") == CUDA_SUCCESS &&
+           d->cuModuleGetFunction(&c->batch, c->module, "twinbit_fp_batch") == CUDA_SUCCESS &&
+           d->cuModuleGetFunction(&c->strided, c->module, "twinbit_fp_strided") == CUDA_SUCCESS;
+}
+
+static bool hand_over(struct tb_cu_ctx *c, int fd)
+{
+    void *p = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (p == MAP_FAILED)
+        return false;
+    (void)madvise(p, TABLE_BYTES, MADV_DONTFORK);
+    (void)madvise(p, TABLE_BYTES, MADV_DONTDUMP);
+    c->page = p;
+    c->slot = (struct tb_wire_slot *)(void *)((uint8_t *)p + PAGE);
+    *c->page = (struct tb_wire_slots){.magic = TB_WIRE_MAGIC,
+                                      .version = TB_WIRE_VERSION,
+                                      .nonce = tb_cu.api->nonce(),
+                                      .table = c->table,
+                                      .count = TB_CU_SLOTS,
+                                      .device = c->device};
+    return tb_cu.api->slots(c->table, fd);
+}
+
+static bool make_table(struct tb_cu_ctx *c)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    int fd = tb_cu.api->memfd("twinbit-slots", TABLE_BYTES);
+    bool ok = fd >= 0 && hand_over(c, fd);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return ok &&
+           d->cuMemHostRegister_v2(c->slot, TABLE_BYTES - PAGE, CU_MEMHOSTREGISTER_DEVICEMAP) ==
+               CUDA_SUCCESS &&
+           d->cuMemHostGetDevicePointer_v2(&c->slots, c->slot, 0) == CUDA_SUCCESS;
+}
+
+/* Zeroed on a stream of our own, the only one that is ever waited for. */
+static bool make_scratch(struct tb_cu_ctx *c)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUstream own;
+    bool ok = d->cuMemAlloc_v2(&c->scratch, SCRATCH_BYTES) == CUDA_SUCCESS;
+
+    if (!ok || d->cuStreamCreate(&own, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return false;
+    ok = d->cuMemsetD8Async(c->scratch, 0, SCRATCH_BYTES, own) == CUDA_SUCCESS &&
+         d->cuStreamSynchronize(own) == CUDA_SUCCESS;
+    (void)d->cuStreamDestroy_v2(own);
+    return ok;
+}
+
+static bool driver_is_complete(void)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+
+    return d->cuModuleLoadData && d->cuModuleGetFunction && d->cuMemHostRegister_v2 &&
+           d->cuMemHostGetDevicePointer_v2 && d->cuMemAlloc_v2 && d->cuStreamCreate &&
+           d->cuMemsetD8Async && d->cuStreamSynchronize && d->cuStreamDestroy_v2 &&
+           d->cuLaunchKernel && d->cuCtxGetCurrent && d->cuCtxGetDevice;
+}
+
+/* Returns what failed, or NULL. */
+static const char *prepare(struct tb_cu_ctx *c)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUdevice device;
+    int sms = 0;
+
+    if (!driver_is_complete())
+        return "the driver lacks functions that hashing needs";
+    if (d->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return "the device of a context could not be asked for";
+    c->device = (int)device;
+    if (d->cuDeviceGetAttribute)
+        (void)d->cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+    c->sms = sms > 0 ? (uint32_t)sms : 1;
+    if (!load_kernels(c))
+        return "the hash kernels could not be loaded";
+    if (!make_table(c))
+        return "the table for fingerprints could not be made or registered";
+    if (!make_scratch(c))
+        return "no device memory for the hash kernels";
+    return NULL;
+}
+
+/* Gives back what prepare() has made; only while nothing of ours is queued. */
+static void release(struct tb_cu_ctx *c)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+
+    if (c->scratch && d->cuMemFree_v2)
+        (void)d->cuMemFree_v2(c->scratch);
+    if (c->slots && d->cuMemHostUnregister)
+        (void)d->cuMemHostUnregister(c->slot);
+    if (c->module && d->cuModuleUnload)
+        (void)d->cuModuleUnload(c->module);
+    c->scratch = c->slots = 0;
+    c->module = NULL;
+}
+
+static bool all_stamped(const struct tb_cu_ctx *c)
+{
+    uint64_t first = c->ticket > TB_CU_SLOTS ? c->ticket - TB_CU_SLOTS : 0;
+
+    for (uint64_t t = first; t < c->ticket; t++)
+        if (__atomic_load_n(&c->slot[t & (TB_CU_SLOTS - 1)].stamp, __ATOMIC_ACQUIRE) != t + 1)
+            return false;
+    return true;
+}
+
+/*
+ * The process ends: what a leak checker would count is given back, where that waits for nothing.
+ * The context must be the thread's own, as it is in most programs.
+ */
+static void at_exit(void)
+{
+    const struct tb_rec_api *api = tb_cu.api;
+    CUcontext now = NULL;
+
+    if (!api->enter())
+        return;
+    __atomic_store_n(&tb_cu.on, 0, __ATOMIC_RELEASE);
+    if (tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now)
+        for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
+            if (c->handle == now && c->state == TB_CU_CTX_READY && all_stamped(c))
+                release(c);
+    api->leave();
+}
+
+static void set_up(struct tb_cu_ctx *c)
+{
+    CUstreamCaptureMode before = relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    int saved = errno;
+    const char *why = prepare(c);
+
+    if (why) {
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "context", why);
+        tb_cu.api->log(why);
+        release(c);
+    }
+    if (!__atomic_exchange_n(&tb_cu.on_exit, true, __ATOMIC_RELAXED))
+        (void)atexit(at_exit);
+    (void)relax(before);
+    __atomic_store_n(&c->state, why ? TB_CU_CTX_BROKEN : TB_CU_CTX_READY, __ATOMIC_RELEASE);
+    (void)syscall(SYS_futex, &c->state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    errno = saved;
+}
+
+/* Another thread prepares it now; it waits for nothing of ours. */
+static void wait_for(struct tb_cu_ctx *c)
+{
+    struct timespec limit = {0, 100000000};
+    int saved = errno;
+
+    while (__atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_SETTING_UP)
+        (void)syscall(SYS_futex, &c->state, FUTEX_WAIT_PRIVATE, TB_CU_CTX_SETTING_UP, &limit, NULL,
+                      0);
+    errno = saved;
+}
+
+/* ---------------------------------------------------------------- finding */
+
+static struct tb_cu_ctx *known(CUcontext handle)
+{
+    struct tb_cu_ctx *c = __atomic_load_n(&tb_cu.contexts, __ATOMIC_ACQUIRE);
+
+    while (c && c->handle != handle)
+        c = c->next;
+    return c;
+}
+
+/* *@mine: this thread has added it and prepares it. */
+static struct tb_cu_ctx *add(CUcontext handle, bool *mine)
+{
+    tb_cu_lock();
+    struct tb_cu_ctx *c = known(handle);
+    *mine = !c;
+    if (!c && (c = tb_cu_small(sizeof(*c))) != NULL) {
+        c->handle = handle;
+        c->state = TB_CU_CTX_SETTING_UP;
+        c->table = ++tb_cu.tables;
+        c->next = tb_cu.contexts;
+        __atomic_store_n(&tb_cu.contexts, c, __ATOMIC_RELEASE);
+    }
+    tb_cu_unlock();
+    return c;
+}
+
+struct tb_cu_ctx *tb_cu_ctx(void)
+{
+    CUcontext now = NULL;
+    bool mine = false;
+
+    if (tb_unlikely(!tb_cu_tls.may_call || !tb_cu.driver.cuCtxGetCurrent ||
+                    tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || !now))
+        return NULL;
+    struct tb_cu_ctx *c = known(now);
+    if (c)
+        tb_cu_tls.device = c->device;
+    if (tb_unlikely(!c))
+        c = add(now, &mine);
+    if (tb_unlikely(mine && c))
+        set_up(c);
+    if (tb_unlikely(c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_SETTING_UP))
+        wait_for(c);
+    return c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY ? c : NULL;
+}
+
+/* The context takes module, memory and registration with it. */
+void tb_cu_ctx_forget(CUcontext handle)
+{
+    tb_cu_lock();
+    for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
+        if (c->handle == handle || !handle) {
+            c->handle = NULL; /* a new context may get the same handle */
+            c->state = TB_CU_CTX_BROKEN;
+        }
+    tb_cu_unlock();
+}
+
+void tb_cu_ctx_forget_device(int device)
+{
+    for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
+        if (c->handle && c->device == device)
+            tb_cu_ctx_forget(c->handle);
+}
+
+int tb_cu_ctx_device(CUcontext handle)
+{
+    const struct tb_cu_ctx *c = known(handle);
+
+    return c ? c->device : -1;
+}
+
+bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first)
+{
+    for (uint64_t t = c->ticket; t < c->ticket + n; t++) {
+        const struct tb_wire_slot *s = &c->slot[t & (TB_CU_SLOTS - 1)];
+        if (t >= TB_CU_SLOTS &&
+            __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != t - TB_CU_SLOTS + 1)
+            return false;
+    }
+    *first = c->ticket;
+    c->ticket += n;
+    return true;
+}

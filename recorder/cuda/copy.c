@@ -1,0 +1,358 @@
+/* Copies and sets: from where, to where, in which stream. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+enum { NONE = 0xffff }; /* there is no such parameter */
+
+enum form_flags {
+    PER_THREAD = 1 << 0, /* a _ptsz or _ptds form */
+    PITCHED = 1 << 1,    /* sets of two dimensions: bytes is the width, rows follow */
+    VALUE4 = 1 << 2,     /* the value has so many bytes; without: 8 bits */
+    VALUE2 = 1 << 3,
+};
+
+/* Where the parameters lie in the struct of the call. */
+struct form {
+    uint32_t id;
+    const char *name;
+    uint16_t dst, src, bytes, stream, value;
+    uint8_t flags;
+};
+
+#define AT(call, member) offsetof(struct tb_##call##_params, member)
+#define COPY(call, name, d, s, n)                                                                  \
+    {TB_CUDA_##call, name, AT(call, d), AT(call, s), AT(call, n), NONE, NONE, 0},                  \
+        {TB_CUDA_##call##_ptds, name, AT(call, d), AT(call, s), AT(call, n), NONE, NONE, PER_THREAD}
+#define COPY_ASYNC(call, name, d, s, n)                                                            \
+    {TB_CUDA_##call, name, AT(call, d), AT(call, s), AT(call, n), AT(call, hStream), NONE, 0},     \
+        {TB_CUDA_##call##_ptsz, name,    AT(call, d), AT(call, s), AT(call, n),                    \
+         AT(call, hStream),     NONE, PER_THREAD}
+#define SET(call, name, v, n, f)                                                                   \
+    {TB_CUDA_##call, name, AT(call, dstDevice), NONE, AT(call, n), NONE, AT(call, v), f},          \
+        {TB_CUDA_##call##_ptds, name, AT(call, dstDevice), NONE, AT(call, n), NONE, AT(call, v),   \
+         (f) | PER_THREAD}
+#define SET_ASYNC(call, name, v, n, f)                                                             \
+    {TB_CUDA_##call, name, AT(call, dstDevice), NONE, AT(call, n), AT(call, hStream),              \
+     AT(call, v), f},                                                                              \
+        {TB_CUDA_##call##_ptsz, name, AT(call, dstDevice), NONE, AT(call, n), AT(call, hStream),   \
+         AT(call, v), (f) | PER_THREAD}
+
+static const struct form forms[] = {
+    COPY(cuMemcpy, "cuMemcpy", dst, src, ByteCount),
+    COPY_ASYNC(cuMemcpyAsync, "cuMemcpyAsync", dst, src, ByteCount),
+    COPY(cuMemcpyPeer, "cuMemcpyPeer", dstDevice, srcDevice, ByteCount),
+    COPY_ASYNC(cuMemcpyPeerAsync, "cuMemcpyPeerAsync", dstDevice, srcDevice, ByteCount),
+    COPY(cuMemcpyHtoD_v2, "cuMemcpyHtoD", dstDevice, srcHost, ByteCount),
+    COPY(cuMemcpyDtoH_v2, "cuMemcpyDtoH", dstHost, srcDevice, ByteCount),
+    COPY(cuMemcpyDtoD_v2, "cuMemcpyDtoD", dstDevice, srcDevice, ByteCount),
+    COPY_ASYNC(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", dstDevice, srcHost, ByteCount),
+    COPY_ASYNC(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", dstHost, srcDevice, ByteCount),
+    COPY_ASYNC(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", dstDevice, srcDevice, ByteCount),
+    SET(cuMemsetD8_v2, "cuMemsetD8", uc, N, 0),
+    SET(cuMemsetD16_v2, "cuMemsetD16", us, N, VALUE2),
+    SET(cuMemsetD32_v2, "cuMemsetD32", ui, N, VALUE4),
+    SET(cuMemsetD2D8_v2, "cuMemsetD2D8", uc, Width, PITCHED),
+    SET(cuMemsetD2D16_v2, "cuMemsetD2D16", us, Width, PITCHED | VALUE2),
+    SET(cuMemsetD2D32_v2, "cuMemsetD2D32", ui, Width, PITCHED | VALUE4),
+    SET_ASYNC(cuMemsetD8Async, "cuMemsetD8Async", uc, N, 0),
+    SET_ASYNC(cuMemsetD16Async, "cuMemsetD16Async", us, N, VALUE2),
+    SET_ASYNC(cuMemsetD32Async, "cuMemsetD32Async", ui, N, VALUE4),
+    SET_ASYNC(cuMemsetD2D8Async, "cuMemsetD2D8Async", uc, Width, PITCHED),
+    SET_ASYNC(cuMemsetD2D16Async, "cuMemsetD2D16Async", us, Width, PITCHED | VALUE2),
+    SET_ASYNC(cuMemsetD2D32Async, "cuMemsetD2D32Async", ui, Width, PITCHED | VALUE4),
+};
+
+static uint64_t member(const struct tb_cuda_call *c, uint16_t at)
+{
+    uint64_t v = 0;
+
+    if (at != NONE)
+        memcpy(&v, (const uint8_t *)c->params + at, sizeof(v));
+    return v;
+}
+
+static const struct form *form_of(uint32_t id)
+{
+    for (size_t i = 0; i < TB_ARRAY_LEN(forms); i++)
+        if (forms[i].id == id)
+            return &forms[i];
+    return NULL;
+}
+
+/* What a copy or set does, whatever its form. */
+struct transfer {
+    const char *name;
+    uint64_t dst, dst_bytes, src, src_bytes; /* bytes: from the first to behind the last */
+    uint64_t args;
+    CUstream stream;
+    bool per_thread, set;
+    bool waits; /* the host does, until it is done */
+};
+
+static void from_form(const struct tb_cuda_call *c, const struct form *f, struct transfer *t)
+{
+    const uint8_t *p = c->params;
+    uint64_t elem = f->flags & VALUE4 ? 4 : f->flags & VALUE2 ? 2 : 1;
+    uint32_t value = 0;
+
+    *t = (struct transfer){.name = f->name,
+                           .dst = member(c, f->dst),
+                           .src = member(c, f->src),
+                           .stream = (CUstream)(uintptr_t)member(c, f->stream),
+                           .per_thread = f->flags & PER_THREAD,
+                           .set = f->value != NONE,
+                           .waits = f->stream == NONE && f->value == NONE};
+    t->dst_bytes = t->src_bytes = member(c, f->bytes) * elem;
+    if (t->set) {
+        memcpy(&value, p + f->value, elem);
+        t->args = tb_cu_mix(tb_cu_mix(0x5e7, value), t->dst_bytes);
+    }
+    if (f->flags & PITCHED) {
+        const struct tb_cuMemsetD2D8_v2_params *q = c->params;
+        uint64_t rows = member(c, (uint16_t)(f->bytes + sizeof(size_t)));
+        t->dst_bytes = rows ? (rows - 1) * q->dstPitch + t->dst_bytes : 0;
+        t->args = tb_cu_mix(t->args, rows);
+    }
+}
+
+/* A box of a pitched buffer: from its first byte to behind its last. */
+static uint64_t box(uint64_t base, uint64_t pitch, uint64_t height, uint64_t x, uint64_t y, uint64_t z,
+                    uint64_t width, uint64_t rows, uint64_t depth, uint64_t *bytes)
+{
+    *bytes = 0;
+    if (!base || !width || !rows || !depth)
+        return 0;
+    *bytes = ((depth - 1) * height + rows - 1) * pitch + width;
+    return base + (z * height + y) * pitch + x;
+}
+
+static uint64_t address_of(CUmemorytype type, const void *host, CUdeviceptr device)
+{
+    if (type == CU_MEMORYTYPE_HOST)
+        return (uint64_t)(uintptr_t)host;
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? device : 0;
+}
+
+static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
+{
+    t->dst = box(address_of(m->dstMemoryType, m->dstHost, m->dstDevice), m->dstPitch, 1,
+                 m->dstXInBytes, m->dstY, 0, m->WidthInBytes, m->Height, 1, &t->dst_bytes);
+    t->src = box(address_of(m->srcMemoryType, m->srcHost, m->srcDevice), m->srcPitch, 1,
+                 m->srcXInBytes, m->srcY, 0, m->WidthInBytes, m->Height, 1, &t->src_bytes);
+    t->args = tb_cu_mix(tb_cu_mix(2, m->WidthInBytes), m->Height);
+}
+
+/* The struct for two devices has the same members by name. */
+#define FROM_3D(m, t)                                                                              \
+    do {                                                                                           \
+        (t)->dst = box(address_of((m)->dstMemoryType, (m)->dstHost, (m)->dstDevice),               \
+                       (m)->dstPitch, (m)->dstHeight, (m)->dstXInBytes, (m)->dstY, (m)->dstZ,      \
+                       (m)->WidthInBytes, (m)->Height, (m)->Depth, &(t)->dst_bytes);               \
+        (t)->src = box(address_of((m)->srcMemoryType, (m)->srcHost, (m)->srcDevice),               \
+                       (m)->srcPitch, (m)->srcHeight, (m)->srcXInBytes, (m)->srcY, (m)->srcZ,      \
+                       (m)->WidthInBytes, (m)->Height, (m)->Depth, &(t)->src_bytes);               \
+        (t)->args = tb_cu_mix(tb_cu_mix(tb_cu_mix(3, (m)->WidthInBytes), (m)->Height), (m)->Depth); \
+    } while (0)
+
+void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n)
+{
+    struct transfer t = {0};
+
+    FROM_3D(m, &t);
+    n->dst = t.dst;
+    n->dst_bytes = t.dst_bytes;
+    n->src = t.src;
+    n->src_bytes = t.src_bytes;
+}
+
+#define CALL2(call) case TB_CUDA_##call: case TB_CUDA_##call##_ptds
+#define CALL2_ASYNC(call) case TB_CUDA_##call: case TB_CUDA_##call##_ptsz
+
+static bool from_box(const struct tb_cuda_call *c, struct transfer *t)
+{
+    switch (c->id) {
+    CALL2(cuMemcpy2D_v2):
+    CALL2(cuMemcpy2DUnaligned_v2): {
+        const struct tb_cuMemcpy2D_v2_params *p = c->params;
+        *t = (struct transfer){.name = "cuMemcpy2D", .waits = true};
+        t->per_thread = c->id == TB_CUDA_cuMemcpy2D_v2_ptds ||
+                        c->id == TB_CUDA_cuMemcpy2DUnaligned_v2_ptds;
+        from_2d(p->pCopy, t);
+        return true;
+    }
+    CALL2_ASYNC(cuMemcpy2DAsync_v2): {
+        const struct tb_cuMemcpy2DAsync_v2_params *p = c->params;
+        *t = (struct transfer){.name = "cuMemcpy2DAsync", .stream = p->hStream};
+        t->per_thread = c->id == TB_CUDA_cuMemcpy2DAsync_v2_ptsz;
+        from_2d(p->pCopy, t);
+        return true;
+    }
+    CALL2(cuMemcpy3D_v2): {
+        const struct tb_cuMemcpy3D_v2_params *p = c->params;
+        *t = (struct transfer){.name = "cuMemcpy3D", .waits = true};
+        t->per_thread = c->id == TB_CUDA_cuMemcpy3D_v2_ptds;
+        FROM_3D(p->pCopy, t);
+        return true;
+    }
+    CALL2_ASYNC(cuMemcpy3DAsync_v2): {
+        const struct tb_cuMemcpy3DAsync_v2_params *p = c->params;
+        *t = (struct transfer){.name = "cuMemcpy3DAsync", .stream = p->hStream};
+        t->per_thread = c->id == TB_CUDA_cuMemcpy3DAsync_v2_ptsz;
+        FROM_3D(p->pCopy, t);
+        return true;
+    }
+    CALL2(cuMemcpy3DPeer): {
+        const struct tb_cuMemcpy3DPeer_params *p = c->params;
+        *t = (struct transfer){.name = "cuMemcpy3DPeer", .waits = true};
+        t->per_thread = c->id == TB_CUDA_cuMemcpy3DPeer_ptds;
+        FROM_3D(p->pCopy, t);
+        return true;
+    }
+    CALL2_ASYNC(cuMemcpy3DPeerAsync): {
+        const struct tb_cuMemcpy3DPeerAsync_params *p = c->params;
+        *t = (struct transfer){.name = "cuMemcpy3DPeerAsync", .stream = p->hStream};
+        t->per_thread = c->id == TB_CUDA_cuMemcpy3DPeerAsync_ptsz;
+        FROM_3D(p->pCopy, t);
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+static bool from_value(const struct tb_cuda_call *c, struct transfer *t)
+{
+    switch (c->id) {
+    CALL2_ASYNC(cuStreamWriteValue32):
+    CALL2_ASYNC(cuStreamWriteValue32_v2): {
+        const struct tb_cuStreamWriteValue32_params *p = c->params;
+        *t = (struct transfer){.name = "cuStreamWriteValue32", .set = true, .stream = p->stream};
+        t->per_thread = c->id == TB_CUDA_cuStreamWriteValue32_ptsz ||
+                        c->id == TB_CUDA_cuStreamWriteValue32_v2_ptsz;
+        t->dst = p->addr;
+        t->dst_bytes = 4;
+        t->args = p->value;
+        return true;
+    }
+    CALL2_ASYNC(cuStreamWriteValue64):
+    CALL2_ASYNC(cuStreamWriteValue64_v2): {
+        const struct tb_cuStreamWriteValue64_params *p = c->params;
+        *t = (struct transfer){.name = "cuStreamWriteValue64", .set = true, .stream = p->stream};
+        t->per_thread = c->id == TB_CUDA_cuStreamWriteValue64_ptsz ||
+                        c->id == TB_CUDA_cuStreamWriteValue64_v2_ptsz;
+        t->dst = p->addr;
+        t->dst_bytes = 8;
+        t->args = p->value;
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+/* ---------------------------------------------------------------- events */
+
+static void add_transfer(struct tb_cu_work *w, const struct transfer *t)
+{
+    struct tb_cu_alloc *to = tb_cu_alloc_at(t->dst);
+
+    if (!t->set && t->src_bytes)
+        (void)tb_cu_add(w, 'r', t->src, t->src_bytes, 0xffff, TB_DT_UNKNOWN, "src");
+    /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
+    if (t->dst_bytes && to && to->kind != TB_CU_HOST && to->kind != TB_CU_REGISTERED)
+        (void)tb_cu_add(w, 'w', t->dst, t->dst_bytes, 0xffff, TB_DT_UNKNOWN, "dst");
+}
+
+static struct tb_cu_work *work_of(const struct transfer *t)
+{
+    struct tb_cu_work *w;
+
+    if (tb_cu_capturing(t->stream, t->per_thread))
+        return NULL;
+    w = tb_cu_work_new(t->set ? TB_EV_SET : TB_EV_COPY, t->name, t->stream, t->per_thread);
+    if (!w)
+        return NULL;
+    w->args = tb_cu_mix(t->args, t->dst_bytes);
+    tb_cu_lock();
+    w->order = tb_cu_stream(t->stream, t->per_thread);
+    (void)tb_cu_stream_tick(w->order);
+    add_transfer(w, t);
+    if (t->waits)
+        tb_cu_host_waited(&w->order->known);
+    tb_cu_unlock();
+    return w;
+}
+
+/* Several copies by one call: one event with all of them. */
+static struct tb_cu_work *batch(const struct tb_cuda_call *c)
+{
+    const struct tb_cuMemcpyBatchAsync_params *p = c->params;
+    const struct tb_cuMemcpyBatchAsync_v2_params *q = c->params;
+    bool v1 = c->id == TB_CUDA_cuMemcpyBatchAsync || c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz;
+    struct transfer t = {.name = "cuMemcpyBatchAsync"};
+    struct tb_cu_work *w;
+
+    t.stream = v1 ? p->hStream : q->hStream;
+    t.per_thread = c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz || c->id == TB_CUDA_cuMemcpyBatchAsync_v2_ptsz;
+    w = work_of(&t);
+    tb_cu_lock();
+    for (size_t i = 0; w && i < p->count; i++) {
+        t.dst = p->dsts[i];
+        t.src = p->srcs[i];
+        t.dst_bytes = t.src_bytes = p->sizes[i];
+        w->args = tb_cu_mix(w->args, p->sizes[i]);
+        add_transfer(w, &t);
+    }
+    tb_cu_unlock();
+    return w;
+}
+
+static struct tb_cu_work *begin(const struct tb_cuda_call *c)
+{
+    const struct form *f = form_of(c->id);
+    struct transfer t;
+
+    switch (c->id) {
+    CALL2_ASYNC(cuMemcpyBatchAsync):
+    CALL2_ASYNC(cuMemcpyBatchAsync_v2):
+        return batch(c);
+    default:
+        break;
+    }
+    if (f)
+        from_form(c, f, &t);
+    else if (!from_box(c, &t) && !from_value(c, &t)) {
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", tb_cuda_name(c->id), "is not looked into");
+        return NULL;
+    }
+    return work_of(&t);
+}
+
+void tb_cu_copy_enter(struct tb_cuda_call *c)
+{
+    struct tb_cu_work *w;
+
+    if (!(tb_cu.config->flags & TB_CFG_INPUTS) || !tb_cu_recording())
+        return;
+    w = begin(c);
+    if (w && tb_cu_tls.may_call)
+        tb_cu_work_before(w);
+    *c->user = (uint64_t)(uintptr_t)w;
+}
+
+void tb_cu_copy_exit(struct tb_cuda_call *c)
+{
+    struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
+
+    if (c->result != CUDA_SUCCESS) {
+        tb_cu_work_drop(w);
+        return;
+    }
+    if (!w && !(tb_cu.config->flags & TB_CFG_INPUTS) && tb_cu_recording())
+        w = begin(c);
+    if (w && w->n)
+        tb_cu_work_end(w);
+    else
+        tb_cu_work_drop(w);
+}

@@ -1,0 +1,457 @@
+/*
+ * engine.h - private to recorder/cuda/: the state of the CUDA recorder and what its files ask of
+ * each other.
+ *
+ * dispatch.c knows which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c keep what
+ * the job has made; launch.c and copy.c turn calls into a struct tb_cu_work; work.c queues its
+ * hashes and writes its event; context.c prepares a context for that; params.c reads arguments.
+ *
+ * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
+ */
+#ifndef TB_RECORDER_CUDA_ENGINE_H
+#define TB_RECORDER_CUDA_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gen/recorder/cuda_calls.h"
+
+#include "fingerprint/device/fp_device.h"
+#include "recorder/cuda/front.h"
+#include "recorder/recorder.h"
+
+#define tb_likely(x) __builtin_expect(!!(x), 1)
+#define tb_unlikely(x) __builtin_expect(!!(x), 0)
+
+/* ---------------------------------------------------------------- the driver */
+
+/* What the engine calls itself, by exported name; one that is missing turns off what needs it. */
+#define TB_CU_DRIVER(X)                                                                            \
+    X(cuCtxGetCurrent)                                                                             \
+    X(cuCtxGetDevice)                                                                              \
+    X(cuCtxPushCurrent_v2)                                                                         \
+    X(cuCtxPopCurrent_v2)                                                                          \
+    X(cuDeviceGetAttribute)                                                                        \
+    X(cuThreadExchangeStreamCaptureMode)                                                           \
+    X(cuStreamIsCapturing)                                                                         \
+    X(cuStreamIsCapturing_ptsz)                                                                    \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamDestroy_v2)                                                                          \
+    X(cuStreamSynchronize)                                                                         \
+    X(cuStreamGetId)                                                                               \
+    X(cuModuleLoadData)                                                                            \
+    X(cuModuleGetFunction)                                                                         \
+    X(cuModuleUnload)                                                                              \
+    X(cuModuleGetGlobal_v2)                                                                        \
+    X(cuLibraryGetGlobal)                                                                          \
+    X(cuFuncGetName)                                                                               \
+    X(cuKernelGetName)                                                                             \
+    X(cuFuncGetModule)                                                                             \
+    X(cuFuncGetParamInfo)                                                                          \
+    X(cuKernelGetParamInfo)                                                                        \
+    X(cuMemAlloc_v2)                                                                               \
+    X(cuMemFree_v2)                                                                                \
+    X(cuMemsetD8Async)                                                                             \
+    X(cuMemcpyDtoHAsync_v2)                                                                        \
+    X(cuMemcpyDtoHAsync_v2_ptsz)                                                                   \
+    X(cuMemHostRegister_v2)                                                                        \
+    X(cuMemHostUnregister)                                                                         \
+    X(cuMemHostGetDevicePointer_v2)                                                                \
+    X(cuMemGetAddressRange_v2)                                                                     \
+    X(cuLaunchKernel)                                                                              \
+    X(cuLaunchKernel_ptsz)                                                                         \
+    X(cuGraphGetNodes)                                                                             \
+    X(cuGraphNodeGetType)                                                                          \
+    X(cuGraphKernelNodeGetParams_v2)                                                               \
+    X(cuGraphMemcpyNodeGetParams)                                                                  \
+    X(cuGraphMemsetNodeGetParams)                                                                  \
+    X(cuGraphChildGraphNodeGetGraph)
+
+struct tb_cu_driver {
+#define TB_CU_MEMBER(name) __typeof__(name) *name;
+    TB_CU_DRIVER(TB_CU_MEMBER)
+#undef TB_CU_MEMBER
+};
+
+/* ---------------------------------------------------------------- tables */
+
+/** struct tb_cu_map - 64-bit keys to pointers; open addressing, memory from the pool. Key 0: none */
+struct tb_cu_map {
+    struct tb_cu_slot {
+        uint64_t key;
+        void *value;
+    } * slot;
+    uint32_t capacity, count; /* with tombs */
+};
+void *tb_cu_map_get(const struct tb_cu_map *m, uint64_t key);
+/** tb_cu_map_put - false: no memory. An earlier value is replaced */
+bool tb_cu_map_put(struct tb_cu_map *m, uint64_t key, void *value);
+void *tb_cu_map_take(struct tb_cu_map *m, uint64_t key);
+
+/** tb_cu_small - zeroed memory for the life of the process, NULL: none; under the lock */
+void *tb_cu_small(size_t bytes);
+/** tb_cu_text - a copy of @text; "" if there is no memory; under the lock */
+const char *tb_cu_text(const char *text);
+
+/* ---------------------------------------------------------------- what the job has made */
+
+enum tb_cu_memory {
+    TB_CU_DEVICE,  /* cuMemAlloc, pools, mappings */
+    TB_CU_MANAGED, /* the host may write it unseen */
+    TB_CU_HOST,    /* pinned: the same */
+    TB_CU_REGISTERED, /* the host's, pinned afterwards: the device may know it by another address */
+    TB_CU_GLOBAL,     /* a variable of a module */
+};
+#define TB_CU_NO_DEVICE (-1) /* a mapping that no device may use yet */
+
+#define TB_CU_BOUNDS 24u
+
+/** struct tb_cu_alloc - an allocation, or a block of a caching allocator inside one */
+struct tb_cu_alloc {
+    struct tb_cu_alloc *next_free;
+    uint64_t base, bytes;
+    uint64_t ordinal; /* in the process, from 1; never used again */
+    int device;
+    uint8_t kind;  /* enum tb_cu_memory */
+    uint8_t dtype; /* as twinbit.h said, TB_DT_UNKNOWN: not */
+    bool split;    /* streams use parts of it at once: extents end where other pointers begin */
+    bool shared;   /* and even so they meet: not hashed */
+    bool told;     /* a coverage row was written about it */
+    uint8_t bounds;
+    uint64_t bound[TB_CU_BOUNDS]; /* offsets of pointers that were seen, ascending */
+    const char *name;             /* as twinbit.h said, NULL: not */
+    struct tb_cu_use {
+        uint32_t stream; /* index, 0: none yet */
+        uint64_t clock;
+        uint64_t seq; /* event */
+        bool whole;   /* its hash took more than the extent it was about */
+    } write, read;    /* the last ones */
+};
+
+/** struct tb_cu_image - a module's code */
+struct tb_cu_image {
+    uint8_t hash[16];
+    const struct tb_wire_kernels *info; /* NULL: no PTX */
+};
+
+/** struct tb_cu_code - a module or library as the driver gave it out */
+struct tb_cu_code {
+    uint64_t handle; /* CUmodule or CUlibrary */
+    struct tb_cu_image *image;
+    bool library;
+};
+
+#define TB_CU_PARAM_BYTES 4096u
+#define TB_CU_PARAMS 512u
+
+struct tb_cu_param {
+    uint16_t offset, size;
+};
+
+/** struct tb_cu_kernel - a CUfunction or CUkernel */
+struct tb_cu_kernel {
+    uint64_t handle;
+    struct tb_cu_code *code; /* NULL: not known */
+    const char *symbol;      /* mangled */
+    const char *name;        /* short, what events are called */
+    const char *extra;       /* what its framework says of it, "" if nothing */
+    const struct tb_wire_kernel *info;
+    const struct tb_wire_word *word;
+    struct tb_cu_param *param;
+    uint32_t params, param_bytes;
+    uint32_t key; /* of its name and image */
+    uint64_t site_hash;
+    uint64_t launches;
+    bool ready;     /* params were asked for */
+    struct tb_cu_kernel *next_new;
+    bool blind;     /* params could not be had */
+    bool filtered;  /* the user wants none of it */
+    bool told;      /* coverage was written */
+    uint32_t globals;
+    struct tb_cu_alloc **global;
+};
+
+#define TB_CU_STREAMS 64u /* whose order is followed; others count as unordered among themselves */
+
+struct tb_cu_clocks {
+    uint64_t at[TB_CU_STREAMS];
+};
+
+/** struct tb_cu_stream - a stream; index 0 is the legacy one */
+struct tb_cu_stream {
+    uint64_t handle; /* with the thread in it for a thread's default stream */
+    uint32_t ordinal;
+    uint32_t index; /* in the clocks */
+    bool blocking;  /* ordered with the legacy stream */
+    struct tb_cu_clocks known;
+};
+
+/** struct tb_cu_event - a CUDA event */
+struct tb_cu_event {
+    uint64_t handle;
+    uint32_t ordinal;
+    bool recorded;
+    uint32_t stream; /* index of the stream it was recorded in */
+    struct tb_cu_clocks at;
+};
+
+struct tb_cu_node {
+    struct tb_cu_node *next;
+    uint64_t handle; /* CUgraphNode in the graph the exec was made from */
+    uint8_t type;    /* CUgraphNodeType */
+    struct tb_cu_kernel *kernel;
+    uint32_t param_bytes;
+    uint8_t *block;     /* param_bytes of arguments */
+    uint32_t block_room;
+    uint64_t dst, src; /* copies and sets; bytes from the first to behind the last */
+    uint64_t dst_bytes, src_bytes;
+    uint64_t value; /* hash of what a set sets */
+};
+
+/** struct tb_cu_exec - an executable graph */
+struct tb_cu_exec {
+    uint64_t handle;
+    uint32_t ordinal, kernels, copies;
+    bool partial; /* some nodes could not be looked into */
+    struct tb_cu_node *first, **last;
+};
+
+/* ---------------------------------------------------------------- contexts */
+
+enum tb_cu_ctx_state { TB_CU_CTX_NEW, TB_CU_CTX_SETTING_UP, TB_CU_CTX_READY, TB_CU_CTX_BROKEN };
+
+#define TB_CU_SLOTS 65536u
+
+struct tb_cu_ctx {
+    struct tb_cu_ctx *next;
+    CUcontext handle;
+    uint32_t state; /* enum tb_cu_ctx_state; futex word */
+    int device;
+    uint32_t sms, table;
+    CUmodule module;
+    CUfunction few, batch, strided;
+    struct tb_wire_slots *page;
+    struct tb_wire_slot *slot;
+    uint64_t ticket; /* next */
+    CUdeviceptr slots, scratch;
+};
+
+/** tb_cu_ctx - the current context, prepared if that is possible; NULL: none, or CUDA may not be
+ * called, or it could not be prepared (told once) */
+struct tb_cu_ctx *tb_cu_ctx(void);
+/** tb_cu_ctx_forget - @handle is about to end (NULL: all) */
+void tb_cu_ctx_forget(CUcontext handle);
+void tb_cu_ctx_forget_device(int device);
+/** tb_cu_ctx_device - device of a context that was prepared, -1: none */
+int tb_cu_ctx_device(CUcontext handle);
+/** tb_cu_draw - tickets for @n hashes; false: so many are not free. Under the lock */
+bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first);
+
+/* ---------------------------------------------------------------- work */
+
+#define TB_CU_ACCESSES 512u
+
+enum tb_cu_access_flags {
+    TB_CU_HASH = 1u << 0,   /* a fingerprint is wanted, behind the work */
+    TB_CU_BEFORE = 1u << 1, /* before it */
+    TB_CU_SPLIT = 1u << 2,
+};
+
+struct tb_cu_access {
+    struct tb_cu_alloc *alloc; /* NULL: mode q */
+    uint64_t ordinal, offset, bytes;
+    uint64_t ticket;
+    uint32_t table; /* 0: no fingerprint */
+    uint32_t rate;  /* of sampling, 0: all */
+    uint16_t word;  /* offset in the parameters; 0xffff: see @name */
+    uint8_t mode, dtype, flags;
+    const char *name;
+};
+
+/** struct tb_cu_work - one event in the making */
+struct tb_cu_work {
+    struct tb_cu_work *next;
+    struct tb_cu_ctx *ctx;
+    int ctx_device;
+    CUstream stream;
+    bool per_thread; /* the call was a _ptsz form */
+    struct tb_cu_stream *order;
+    uint8_t kind; /* enum tb_wire_event_kind */
+    uint16_t flags;
+    const char *name; /* of the event */
+    struct tb_cu_kernel *kernel;
+    uint32_t grid[3], block[3], shared;
+    char detail[96]; /* further "\tkey=value" of the site */
+    uint64_t args, open, time_ns, seq;
+    uint64_t hashed; /* bytes so far */
+    bool torn;           /* it met another stream's use of the same memory */
+    uint64_t torn_seq;   /* event of that use */
+    const char *missing; /* why fingerprints are missing, NULL: none is */
+    uint32_t n;
+    struct tb_cu_access access[TB_CU_ACCESSES];
+};
+
+/** tb_cu_work_new - an empty one, or NULL; tb_cu_work_drop gives back */
+struct tb_cu_work *tb_cu_work_new(uint8_t kind, const char *name, CUstream stream, bool per_thread);
+void tb_cu_work_drop(struct tb_cu_work *w);
+/** tb_cu_add - one access to [@address, @address + @bytes) if that is memory we know; under the lock
+ * @bytes 0: the whole allocation, or what of it the pointer is for. Returns: is it such memory? */
+bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes, uint16_t word,
+               uint8_t dtype, const char *name);
+void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
+                     uint8_t dtype);
+/** tb_cu_work_before - queue the hashes of what is read (TB_CFG_INPUTS) */
+void tb_cu_work_before(struct tb_cu_work *w);
+/** tb_cu_work_end - the work is queued: hash what it wrote, write the event, now or when CUDA may be
+ * called. Takes @w */
+void tb_cu_work_end(struct tb_cu_work *w);
+/** tb_cu_work_write - the event alone. Takes @w */
+void tb_cu_work_write(struct tb_cu_work *w);
+/** tb_cu_detail - "\tkey=value" for the site */
+void tb_cu_detail(struct tb_cu_work *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---------------------------------------------------------------- the state */
+
+/*
+ * The library's only state. `api`, `front`, `driver` and `config` are written once, by
+ * tb_cuda_start(); `on` last of all. The rest under `lock`.
+ */
+struct tb_cu {
+    uint32_t on; /* atomic */
+    uint32_t lock;
+    const struct tb_rec_api *api;
+    const struct tb_wire_config *config;
+    const struct tb_cuda_front *front;
+    struct tb_cu_driver driver;
+    uint32_t generation; /* of the runtime: a forked child has no CUDA of its parent's */
+    uint8_t *slab;
+    size_t slab_left;
+    struct tb_cu_ctx *contexts;
+    uint32_t tables;
+    struct tb_cu_alloc **alloc; /* by address */
+    uint32_t allocs, alloc_capacity;
+    struct tb_cu_alloc **block; /* of caching allocators, by address */
+    uint32_t blocks, block_capacity;
+    struct tb_cu_alloc *free_allocs;
+    uint64_t ordinals;
+    struct tb_cu_map images, codes, kernels, streams, events, execs;
+    uint32_t blocking_streams; /* beside the legacy one */
+    uint32_t stream_ordinals, stream_indices, event_ordinals, exec_ordinals;
+    struct tb_cu_stream legacy;
+    struct tb_cu_clocks host; /* what the host has waited for */
+    struct tb_cu_work *free_works;
+    uint32_t captures; /* under way; atomic */
+    struct tb_cu_map unknown;
+    struct tb_cu_kernel *new_kernels; /* not asked for yet */
+    struct tb_cu_node *free_nodes;
+    uint64_t peers[64]; /* device -> the devices whose memory it may use */
+    bool on_exit;
+};
+extern struct tb_cu tb_cu;
+
+/* Written by its own thread only. */
+struct tb_cu_tls {
+    struct tb_cu_work *pending; /* waits for a place where CUDA may be called */
+    uint32_t op_depth;          /* inside an operator of another tap */
+    bool may_call;              /* CUDA may be called in this call of enter, exit or legal */
+    int device;                 /* of the last context that was asked for */
+};
+extern _Thread_local struct tb_cu_tls tb_cu_tls;
+
+void tb_cu_lock(void);
+void tb_cu_unlock(void);
+/** tb_cu_recording - is work of this thread recorded at all now? */
+bool tb_cu_recording(void);
+/** tb_cu_cover - a coverage row; without the lock */
+void tb_cu_cover(unsigned severity, uint64_t seq, const char *kind, const char *subject,
+                 const char *detail);
+
+static inline uint64_t tb_cu_mix(uint64_t h, uint64_t v)
+{
+    h ^= v * 0x9e3779b97f4a7c15ull;
+    return (h << 29 | h >> 35) * 0xbf58476d1ce4e5b9ull;
+}
+uint64_t tb_cu_mix_text(uint64_t h, const char *text);
+
+/* ---------------------------------------------------------------- alloc.c (under the lock) */
+
+struct tb_cu_alloc *tb_cu_alloc_at(uint64_t address);
+void tb_cu_alloc_add(uint64_t base, uint64_t bytes, int device, uint8_t kind);
+void tb_cu_alloc_remove(uint64_t base);
+/** tb_cu_alloc_remove_range - all that begin in [@base, @base + @bytes) */
+void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes);
+void tb_cu_block(int device, uint64_t base, uint64_t bytes);
+/** tb_cu_alloc_device - what begins in that range is @device's from now on */
+void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device);
+/** tb_cu_extent - what of @a a pointer at @offset is for */
+void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes);
+struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind);
+
+/* ---------------------------------------------------------------- module.c, kernel.c */
+
+/** tb_cu_code_add - a module or library was loaded from @image (NULL: a file); without the lock */
+void tb_cu_code_add(uint64_t handle, const void *image, bool library);
+void tb_cu_code_remove(uint64_t handle);
+void tb_cu_kernel_add(uint64_t handle, uint64_t code, const char *name);
+/** tb_cu_kernel - the kernel with this handle, its parameters known as far as they can be; may call
+ * CUDA; NULL: no memory. Without the lock */
+struct tb_cu_kernel *tb_cu_kernel(uint64_t handle);
+/** tb_cu_kernels_ask - CUDA may be called: ask for the parameters of kernels that are new */
+void tb_cu_kernels_ask(void);
+
+/* ---------------------------------------------------------------- params.c */
+
+/** tb_cu_params - the arguments of a launch as one block; bytes of it, 0: unknown */
+uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
+                      uint8_t block[TB_CU_PARAM_BYTES]);
+/** tb_cu_kernel_accesses - what a launch with that block may read and write; under the lock */
+void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const uint8_t *block,
+                           uint32_t bytes);
+
+/* ---------------------------------------------------------------- stream.c (under the lock) */
+
+struct tb_cu_stream *tb_cu_stream(CUstream handle, bool per_thread);
+void tb_cu_stream_new(CUstream handle, bool blocking);
+void tb_cu_stream_gone(CUstream handle);
+/** tb_cu_stream_tick - work is queued in @s: what is before it, and its own time */
+uint64_t tb_cu_stream_tick(struct tb_cu_stream *s);
+struct tb_cu_event *tb_cu_event(CUevent handle);
+void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s);
+void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e);
+void tb_cu_host_waited(const struct tb_cu_clocks *c);
+void tb_cu_host_waited_all(void);
+/** tb_cu_meet - are uses of memory in streams @s and @use unordered? */
+bool tb_cu_meet(const struct tb_cu_stream *s, const struct tb_cu_use *use);
+/** tb_cu_capturing - is @stream being captured? May call CUDA; without the lock */
+bool tb_cu_capturing(CUstream stream, bool per_thread);
+
+/* ---------------------------------------------------------------- handlers by kind of call */
+
+void tb_cu_launch_enter(struct tb_cuda_call *c);
+void tb_cu_launch_exit(struct tb_cuda_call *c);
+void tb_cu_copy_enter(struct tb_cuda_call *c);
+void tb_cu_copy_exit(struct tb_cuda_call *c);
+void tb_cu_memory_enter(struct tb_cuda_call *c);
+void tb_cu_memory_exit(struct tb_cuda_call *c);
+void tb_cu_module_exit(struct tb_cuda_call *c);
+void tb_cu_module_enter(struct tb_cuda_call *c);
+void tb_cu_stream_enter(struct tb_cuda_call *c);
+void tb_cu_stream_exit(struct tb_cuda_call *c);
+void tb_cu_graph_exit(struct tb_cuda_call *c);
+void tb_cu_graph_enter(struct tb_cuda_call *c);
+void tb_cu_context_enter(struct tb_cuda_call *c);
+void tb_cu_context_exit(struct tb_cuda_call *c);
+
+/** tb_cu_box - where a copy of three dimensions goes to and comes from */
+void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);
+bool tb_cu_snapshot(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
+                    uint64_t seq, uint32_t access);
+/** tb_cuda_name - of a call, for messages (generated) */
+const char *tb_cuda_name(uint32_t id);
+
+/** tb_cu_service - what other taps may ask; static */
+const struct tb_rec_cuda *tb_cu_service(void);
+
+#endif

@@ -1,0 +1,412 @@
+/* CUDA graphs: what an executable graph does, and one event for each launch of it. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+#define PARAMS(name) const struct tb_##name##_params *p = c->params
+#define HANDLE(x) ((uint64_t)(uintptr_t)(x))
+#define MAX_NODES 65536u
+#define MAX_DEPTH 8u
+
+/* ---------------------------------------------------------------- nodes */
+
+static struct tb_cu_node *node_of(struct tb_cu_exec *x, uint64_t handle)
+{
+    for (struct tb_cu_node *n = x->first; n; n = n->next)
+        if (n->handle == handle)
+            return n;
+    return NULL;
+}
+
+static struct tb_cu_node *add_node(struct tb_cu_exec *x, uint64_t handle, uint8_t type)
+{
+    tb_cu_lock();
+    struct tb_cu_node *n = tb_cu.free_nodes;
+    if (n)
+        tb_cu.free_nodes = n->next;
+    else
+        n = tb_cu_small(sizeof(*n));
+    if (n) {
+        uint8_t *block = n->block;
+        uint32_t room = n->block_room;
+        *n = (struct tb_cu_node){.handle = handle, .type = type, .block = block, .block_room = room};
+        *x->last = n;
+        x->last = &n->next;
+    } else {
+        x->partial = true;
+    }
+    tb_cu_unlock();
+    return n;
+}
+
+static void clear_nodes(struct tb_cu_exec *x)
+{
+    tb_cu_lock();
+    while (x->first) {
+        struct tb_cu_node *n = x->first;
+        x->first = n->next;
+        n->next = tb_cu.free_nodes;
+        tb_cu.free_nodes = n;
+    }
+    x->last = &x->first;
+    x->partial = false;
+    x->kernels = x->copies = 0;
+    tb_cu_unlock();
+}
+
+static bool keep_block(struct tb_cu_node *n, const uint8_t *block, uint32_t bytes)
+{
+    if (bytes > n->block_room) {
+        tb_cu_lock();
+        n->block = tb_cu_small(bytes);
+        tb_cu_unlock();
+        n->block_room = n->block ? bytes : 0;
+    }
+    if (bytes > n->block_room)
+        return false;
+    if (bytes)
+        memcpy(n->block, block, bytes);
+    n->param_bytes = bytes;
+    return true;
+}
+
+static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t function,
+                        void **params, void **extra)
+{
+    uint8_t block[TB_CU_PARAM_BYTES];
+    uint32_t bytes;
+
+    n->kernel = tb_cu_kernel(function);
+    if (!n->kernel) {
+        x->partial = true;
+        return;
+    }
+    bytes = tb_cu_params(n->kernel, params, extra, block);
+    if (n->kernel->blind || (!bytes && n->kernel->param_bytes) || !keep_block(n, block, bytes))
+        x->partial = true;
+}
+
+static void fill_memset(struct tb_cu_node *n, const CUDA_MEMSET_NODE_PARAMS *m)
+{
+    uint64_t row = (uint64_t)m->width * m->elementSize;
+
+    n->dst = m->dst;
+    n->dst_bytes = m->height > 1 ? (m->height - 1) * m->pitch + row : row;
+    n->src_bytes = 0;
+    n->value = tb_cu_mix(m->value, n->dst_bytes);
+}
+
+static void collect(struct tb_cu_exec *x, CUgraph graph, unsigned depth);
+
+/* One node of the graph that an exec was made from; questions only. */
+static void look_at(struct tb_cu_exec *x, CUgraphNode handle, unsigned depth)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUgraphNodeType type;
+    struct tb_cu_node *n;
+    CUgraph child;
+
+    if (d->cuGraphNodeGetType(handle, &type) != CUDA_SUCCESS) {
+        x->partial = true;
+        return;
+    }
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
+        if (d->cuGraphChildGraphNodeGetGraph &&
+            d->cuGraphChildGraphNodeGetGraph(handle, &child) == CUDA_SUCCESS && depth < MAX_DEPTH)
+            collect(x, child, depth + 1);
+        else
+            x->partial = true;
+        return;
+    }
+    n = add_node(x, HANDLE(handle), (uint8_t)type);
+    if (!n)
+        return;
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        CUDA_KERNEL_NODE_PARAMS p;
+        x->kernels++;
+        if (d->cuGraphKernelNodeGetParams_v2 &&
+            d->cuGraphKernelNodeGetParams_v2(handle, &p) == CUDA_SUCCESS)
+            fill_kernel(x, n, p.func ? HANDLE(p.func) : HANDLE(p.kern), p.kernelParams, p.extra);
+        else
+            x->partial = true;
+    } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+        CUDA_MEMCPY3D m;
+        x->copies++;
+        if (d->cuGraphMemcpyNodeGetParams && d->cuGraphMemcpyNodeGetParams(handle, &m) == CUDA_SUCCESS)
+            tb_cu_box(&m, n);
+        else
+            x->partial = true;
+    } else if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
+        CUDA_MEMSET_NODE_PARAMS m;
+        x->copies++;
+        if (d->cuGraphMemsetNodeGetParams && d->cuGraphMemsetNodeGetParams(handle, &m) == CUDA_SUCCESS)
+            fill_memset(n, &m);
+        else
+            x->partial = true;
+    } else if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL || type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+        x->partial = true;
+    }
+}
+
+static void collect(struct tb_cu_exec *x, CUgraph graph, unsigned depth)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    size_t count = 0;
+    CUgraphNode *list;
+
+    if (!d->cuGraphGetNodes || !d->cuGraphNodeGetType || !tb_cu_tls.may_call ||
+        d->cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || count > MAX_NODES) {
+        x->partial = true;
+        return;
+    }
+    if (!count)
+        return;
+    list = tb_cu.api->pool(count * sizeof(*list));
+    if (!list || d->cuGraphGetNodes(graph, list, &count) != CUDA_SUCCESS)
+        x->partial = true;
+    for (size_t i = 0; list && i < count; i++)
+        look_at(x, list[i], depth);
+    if (list)
+        tb_cu.api->unpool(list, count * sizeof(*list));
+}
+
+/* ---------------------------------------------------------------- executable graphs */
+
+static struct tb_cu_exec *exec_of(CUgraphExec handle)
+{
+    tb_cu_lock();
+    struct tb_cu_exec *x = tb_cu_map_get(&tb_cu.execs, HANDLE(handle));
+    tb_cu_unlock();
+    return x;
+}
+
+static void instantiated(CUgraphExec handle, CUgraph graph)
+{
+    tb_cu_lock();
+    struct tb_cu_exec *x = tb_cu_map_get(&tb_cu.execs, HANDLE(handle));
+    if (!x && (x = tb_cu_small(sizeof(*x))) != NULL) {
+        x->handle = HANDLE(handle);
+        x->last = &x->first;
+        (void)tb_cu_map_put(&tb_cu.execs, x->handle, x);
+    }
+    if (x)
+        x->ordinal = ++tb_cu.exec_ordinals;
+    tb_cu_unlock();
+    if (!x)
+        return;
+    clear_nodes(x);
+    collect(x, graph, 0);
+}
+
+static void updated(CUgraphExec handle, CUgraph graph)
+{
+    struct tb_cu_exec *x = exec_of(handle);
+
+    if (!x)
+        return;
+    clear_nodes(x);
+    collect(x, graph, 0);
+}
+
+static void destroyed(CUgraphExec handle)
+{
+    tb_cu_lock();
+    struct tb_cu_exec *x = tb_cu_map_take(&tb_cu.execs, HANDLE(handle));
+    tb_cu_unlock();
+    if (x)
+        clear_nodes(x);
+}
+
+static void set_kernel(CUgraphExec handle, CUgraphNode node, uint64_t function, void **params,
+                       void **extra)
+{
+    struct tb_cu_exec *x = exec_of(handle);
+    struct tb_cu_node *n = x ? node_of(x, HANDLE(node)) : NULL;
+
+    if (n)
+        fill_kernel(x, n, function, params, extra);
+    else if (x)
+        x->partial = true;
+}
+
+static void set_node(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams *p)
+{
+    struct tb_cu_exec *x = exec_of(handle);
+    struct tb_cu_node *n = x ? node_of(x, HANDLE(node)) : NULL;
+
+    if (!n) {
+        if (x)
+            x->partial = true;
+        return;
+    }
+    if (p->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        fill_kernel(x, n, p->kernel.func ? HANDLE(p->kernel.func) : HANDLE(p->kernel.kern),
+                    p->kernel.kernelParams, p->kernel.extra);
+    else if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        tb_cu_box(&p->memcpy.copyParams, n);
+    else
+        x->partial = true;
+}
+
+static void set_copy(const struct tb_cuda_call *c)
+{
+    if (c->id == TB_CUDA_cuGraphExecMemcpyNodeSetParams) {
+        PARAMS(cuGraphExecMemcpyNodeSetParams);
+        struct tb_cu_exec *x = exec_of(p->hGraphExec);
+        struct tb_cu_node *n = x ? node_of(x, HANDLE(p->hNode)) : NULL;
+        if (n)
+            tb_cu_box(p->copyParams, n);
+    } else {
+        PARAMS(cuGraphExecMemsetNodeSetParams);
+        struct tb_cu_exec *x = exec_of(p->hGraphExec);
+        struct tb_cu_node *n = x ? node_of(x, HANDLE(p->hNode)) : NULL;
+        if (n)
+            fill_memset(n, p->memsetParams);
+    }
+}
+
+/* ---------------------------------------------------------------- launches */
+
+static void add_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
+{
+    struct tb_cu_alloc *to = tb_cu_alloc_at(n->dst);
+
+    if (n->kernel) {
+        tb_cu_kernel_accesses(w, n->kernel, n->block, n->param_bytes);
+        return;
+    }
+    w->args = tb_cu_mix(w->args, n->value);
+    if (n->src_bytes)
+        (void)tb_cu_add(w, 'r', n->src, n->src_bytes, 0xffff, TB_DT_UNKNOWN, "src");
+    if (n->dst_bytes && to && to->kind != TB_CU_HOST && to->kind != TB_CU_REGISTERED)
+        (void)tb_cu_add(w, 'w', n->dst, n->dst_bytes, 0xffff, TB_DT_UNKNOWN, "dst");
+}
+
+static struct tb_cu_work *begin(const struct tb_cuda_call *c)
+{
+    PARAMS(cuGraphLaunch);
+    bool per_thread = c->id == TB_CUDA_cuGraphLaunch_ptsz;
+    struct tb_cu_exec *x = exec_of(p->hGraph);
+    struct tb_cu_work *w;
+
+    if (!x) {
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "graph", "an executable graph whose making was not seen");
+        return NULL;
+    }
+    w = tb_cu_work_new(TB_EV_GRAPH, "graph", p->hStream, per_thread);
+    if (!w)
+        return NULL;
+    tb_cu_detail(w, "\tkernels=%u\tcopies=%u", x->kernels, x->copies);
+    if (x->partial)
+        w->missing = "nodes of the graph could not be looked into";
+    tb_cu_lock();
+    w->order = tb_cu_stream(p->hStream, per_thread);
+    (void)tb_cu_stream_tick(w->order);
+    w->args = 0x9a;
+    for (const struct tb_cu_node *n = x->first; n; n = n->next)
+        add_node_accesses(w, n);
+    tb_cu_unlock();
+    return w;
+}
+
+void tb_cu_graph_enter(struct tb_cuda_call *c)
+{
+    struct tb_cu_work *w;
+
+    if (c->id == TB_CUDA_cuGraphExecDestroy) {
+        PARAMS(cuGraphExecDestroy);
+        destroyed(p->hGraphExec);
+        return;
+    }
+    if ((c->id != TB_CUDA_cuGraphLaunch && c->id != TB_CUDA_cuGraphLaunch_ptsz) ||
+        !(tb_cu.config->flags & TB_CFG_INPUTS) || !tb_cu_recording())
+        return;
+    w = begin(c);
+    if (w && tb_cu_tls.may_call)
+        tb_cu_work_before(w);
+    *c->user = (uint64_t)(uintptr_t)w;
+}
+
+static void launched(struct tb_cuda_call *c)
+{
+    struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
+
+    if (c->result != CUDA_SUCCESS) {
+        tb_cu_work_drop(w);
+        return;
+    }
+    if (!w && !(tb_cu.config->flags & TB_CFG_INPUTS) && tb_cu_recording())
+        w = begin(c);
+    if (w)
+        tb_cu_work_end(w);
+}
+
+static void made_or_set(struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuGraphInstantiate:
+    case TB_CUDA_cuGraphInstantiate_v2: {
+        PARAMS(cuGraphInstantiate);
+        instantiated(*p->phGraphExec, p->hGraph);
+        break;
+    }
+    case TB_CUDA_cuGraphInstantiateWithFlags: {
+        PARAMS(cuGraphInstantiateWithFlags);
+        instantiated(*p->phGraphExec, p->hGraph);
+        break;
+    }
+    case TB_CUDA_cuGraphInstantiateWithParams:
+    case TB_CUDA_cuGraphInstantiateWithParams_ptsz: {
+        PARAMS(cuGraphInstantiateWithParams);
+        instantiated(*p->phGraphExec, p->hGraph);
+        break;
+    }
+    case TB_CUDA_cuGraphExecUpdate: {
+        PARAMS(cuGraphExecUpdate);
+        updated(p->hGraphExec, p->hGraph);
+        break;
+    }
+    case TB_CUDA_cuGraphExecUpdate_v2: {
+        PARAMS(cuGraphExecUpdate_v2);
+        updated(p->hGraphExec, p->hGraph);
+        break;
+    }
+    case TB_CUDA_cuGraphExecKernelNodeSetParams: {
+        PARAMS(cuGraphExecKernelNodeSetParams);
+        const CUDA_KERNEL_NODE_PARAMS_v1 *k = p->nodeParams;
+        set_kernel(p->hGraphExec, p->hNode, HANDLE(k->func), k->kernelParams, k->extra);
+        break;
+    }
+    case TB_CUDA_cuGraphExecKernelNodeSetParams_v2: {
+        PARAMS(cuGraphExecKernelNodeSetParams_v2);
+        const CUDA_KERNEL_NODE_PARAMS *k = p->nodeParams;
+        set_kernel(p->hGraphExec, p->hNode, k->func ? HANDLE(k->func) : HANDLE(k->kern),
+                   k->kernelParams, k->extra);
+        break;
+    }
+    case TB_CUDA_cuGraphExecMemcpyNodeSetParams:
+    case TB_CUDA_cuGraphExecMemsetNodeSetParams:
+        set_copy(c);
+        break;
+    case TB_CUDA_cuGraphExecNodeSetParams: {
+        PARAMS(cuGraphExecNodeSetParams);
+        set_node(p->hGraphExec, p->hNode, p->nodeParams);
+        break;
+    }
+    case TB_CUDA_cuGraphExecChildGraphNodeSetParams: {
+        PARAMS(cuGraphExecChildGraphNodeSetParams);
+        struct tb_cu_exec *x = exec_of(p->hGraphExec);
+        if (x)
+            x->partial = true;
+        break;
+    }
+    }
+}
+
+void tb_cu_graph_exit(struct tb_cuda_call *c)
+{
+    if (c->id == TB_CUDA_cuGraphLaunch || c->id == TB_CUDA_cuGraphLaunch_ptsz)
+        launched(c);
+    else if (c->result == CUDA_SUCCESS)
+        made_or_set(c);
+}

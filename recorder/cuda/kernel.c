@@ -1,0 +1,285 @@
+/* Kernels: names, parameters, and what of them the collector found out. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+/* ---------------------------------------------------------------- names */
+
+/* One <source-name> of the Itanium ABI at @p: its length in *@n; NULL: none. */
+static const char *source_name(const char *p, size_t *n)
+{
+    size_t len = 0;
+
+    while (*p >= '0' && *p <= '9' && len < 4096)
+        len = len * 10 + (size_t)(*p++ - '0');
+    *n = len;
+    return len && strnlen(p, len) == len ? p : NULL;
+}
+
+static size_t append(char *out, size_t at, size_t size, const char *text, size_t n)
+{
+    if (at && at + 2 < size) {
+        memcpy(out + at, "::", 2);
+        at += 2;
+    }
+    if (n > size - 1 - at)
+        n = size - 1 - at;
+    memcpy(out + at, text, n);
+    return at + n;
+}
+
+/* "ns::kernel" of "_ZN2ns6kernelIfEEvPT_": no template arguments, no parameters. */
+static void short_name(const char *symbol, char *out, size_t size)
+{
+    const char *p = symbol, *name;
+    size_t n, at = 0;
+
+    if (strncmp(p, "_Z", 2) == 0) {
+        p += 2;
+        bool nested = *p == 'N';
+        p += nested;
+        while (nested && (*p == 'K' || *p == 'V'))
+            p++;
+        do {
+            p += *p == 'L';
+            if (strncmp(p, "St", 2) == 0)
+                p += 2;
+            name = source_name(p, &n);
+            if (!name)
+                break;
+            if (strncmp(name, "_GLOBAL__N_", 11) != 0)
+                at = append(out, at, size, name, n);
+            p = name + n;
+        } while (nested);
+    }
+    if (!at)
+        at = append(out, 0, size, symbol, strlen(symbol));
+    out[at] = 0;
+    for (char *c = out; *c; c++)
+        if (*c == '/' || *c == '#' || *c == '\t' || *c == '\n')
+            *c = '_';
+}
+
+static bool matches(const char *pattern, size_t n, const char *text)
+{
+    for (; n; pattern++, n--, text++) {
+        if (*pattern == '*') {
+            for (; *text; text++)
+                if (matches(pattern + 1, n - 1, text))
+                    return true;
+            return matches(pattern + 1, n - 1, text);
+        }
+        if (!*text || (*pattern != '?' && *pattern != *text))
+            return false;
+    }
+    return !*text;
+}
+
+/* The last pattern that fits decides; with none but "!" ones, everything else is wanted. */
+static bool wanted(const struct tb_cu_kernel *k)
+{
+    const char *p = tb_cu.config->kernels;
+    bool want = !*p || *p == '!';
+
+    while (*p) {
+        size_t n = strcspn(p, "\n");
+        bool not = *p == '!';
+        if (matches(p + not, n - not, k->name) || matches(p + not, n - not, k->symbol))
+            want = !not;
+        p += n + (p[n] == '\n');
+    }
+    return want;
+}
+
+/* ---------------------------------------------------------------- what is known of one */
+
+static void find_info(struct tb_cu_kernel *k)
+{
+    const struct tb_wire_kernels *h = k->code && k->code->image ? k->code->image->info : NULL;
+    const struct tb_wire_kernel *info = (const void *)(h + 1);
+    uint64_t hash = tb_cu.api->xxh128(k->symbol, strlen(k->symbol)).lo;
+
+    for (uint32_t i = 0; h && i < h->kernels; i++)
+        if (info[i].name == hash) {
+            k->info = &info[i];
+            k->word = (const struct tb_wire_word *)(const void *)(info + h->kernels) +
+                      info[i].first_word;
+        }
+}
+
+/* Under the lock. */
+static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const char *symbol)
+{
+    struct tb_cu_kernel *k = tb_cu_small(sizeof(*k));
+    char name[200];
+
+    if (!k)
+        return NULL;
+    short_name(symbol, name, sizeof(name));
+    k->handle = handle;
+    k->code = code;
+    k->symbol = tb_cu_text(symbol);
+    k->name = tb_cu_text(name);
+    k->extra = "";
+    k->site_hash = tb_cu_mix_text(7, symbol);
+    if (code && code->image)
+        for (size_t i = 0; i < 8; i++)
+            k->site_hash = tb_cu_mix(k->site_hash, code->image->hash[i]);
+    k->filtered = !wanted(k);
+    find_info(k);
+    (void)tb_cu_map_put(&tb_cu.kernels, handle, k);
+    if (tb_cu.config->flags & TB_CFG_DEFER) {
+        k->next_new = tb_cu.new_kernels;
+        tb_cu.new_kernels = k;
+    }
+    return k;
+}
+
+void tb_cu_kernel_add(uint64_t handle, uint64_t code, const char *name)
+{
+    tb_cu_lock();
+    struct tb_cu_code *c = tb_cu_map_get(&tb_cu.codes, code);
+    struct tb_cu_kernel *k = tb_cu_map_get(&tb_cu.kernels, handle);
+    if (!k || k->code != c || strcmp(k->symbol, name) != 0)
+        (void)add(handle, c, name);
+    tb_cu_unlock();
+}
+
+/* Parameters as the driver tells them; from 12.4 on. */
+static bool ask_params(struct tb_cu_kernel *k)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    struct tb_cu_param list[TB_CU_PARAMS];
+    size_t offset, size;
+    uint32_t n = 0;
+    bool any = d->cuFuncGetParamInfo != NULL;
+
+    while (any && n < TB_CU_PARAMS) {
+        CUresult r = d->cuFuncGetParamInfo((CUfunction)(uintptr_t)k->handle, n, &offset, &size);
+        if (r != CUDA_SUCCESS && d->cuKernelGetParamInfo)
+            r = d->cuKernelGetParamInfo((CUkernel)(uintptr_t)k->handle, n, &offset, &size);
+        if (r != CUDA_SUCCESS || offset + size > TB_CU_PARAM_BYTES)
+            break;
+        list[n++] = (struct tb_cu_param){(uint16_t)offset, (uint16_t)size};
+        k->param_bytes = (uint32_t)(offset + size);
+    }
+    tb_cu_lock();
+    k->param = n ? tb_cu_small(n * sizeof(*list)) : NULL;
+    if (k->param)
+        memcpy(k->param, list, n * sizeof(*list));
+    k->params = k->param ? n : 0;
+    tb_cu_unlock();
+    return any && (n == 0 || k->param);
+}
+
+/* Where module variables lie that the kernel may write. */
+static void ask_globals(struct tb_cu_kernel *k)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    const struct tb_wire_kernels *h = k->info ? k->code->image->info : NULL;
+    uint32_t n = k->info ? k->info->globals : 0;
+
+    if (!n)
+        return;
+    const struct tb_wire_kernel *kernels = (const void *)(h + 1);
+    const struct tb_wire_word *words = (const void *)(kernels + h->kernels);
+    const uint32_t *globals = (const void *)(words + h->words);
+    const char *text = (const char *)(globals + h->globals);
+
+    tb_cu_lock();
+    k->global = tb_cu_small(n * sizeof(*k->global));
+    tb_cu_unlock();
+    for (uint32_t i = 0; k->global && i < n; i++) {
+        const char *name = text + globals[k->info->first_global + i];
+        CUdeviceptr address = 0;
+        size_t bytes = 0;
+        CUresult r = CUDA_ERROR_NOT_FOUND;
+        if (k->code->library && d->cuLibraryGetGlobal)
+            r = d->cuLibraryGetGlobal(&address, &bytes, (CUlibrary)(uintptr_t)k->code->handle, name);
+        else if (d->cuModuleGetGlobal_v2)
+            r = d->cuModuleGetGlobal_v2(&address, &bytes, (CUmodule)(uintptr_t)k->code->handle, name);
+        if (r != CUDA_SUCCESS || !bytes) {
+            tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name, "a module variable that it writes was not found");
+            continue;
+        }
+        tb_cu_lock();
+        struct tb_cu_alloc *a = tb_cu_alloc_at(address);
+        if (!a) {
+            tb_cu_alloc_add(address, bytes, 0, TB_CU_GLOBAL);
+            a = tb_cu_alloc_at(address);
+        }
+        if (a && !a->name)
+            a->name = tb_cu_text(name);
+        if (a)
+            k->global[k->globals++] = a;
+        tb_cu_unlock();
+    }
+}
+
+/* What of it cannot be known, once for each kernel. */
+static void tell(const struct tb_cu_kernel *k)
+{
+    uint32_t flags = k->info ? k->info->flags : 0;
+
+    if (k->blind)
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name,
+                    "its parameters cannot be known: this driver does not tell them");
+    if (flags & TB_KERNEL_HEAP)
+        tb_cu_cover(0, TB_REC_NO_SEQ, "cuda", k->name, "uses the heap or printf of the device");
+}
+
+static void ask(struct tb_cu_kernel *k)
+{
+    k->blind = !ask_params(k);
+    ask_globals(k);
+    tell(k);
+    __atomic_store_n(&k->ready, true, __ATOMIC_RELEASE);
+}
+
+/* It was got in a way that no call told. */
+static struct tb_cu_kernel *stranger(uint64_t handle)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    const char *symbol = NULL;
+    CUmodule module = NULL;
+    bool may = tb_cu_tls.may_call;
+
+    if (may && d->cuFuncGetName)
+        (void)d->cuFuncGetName(&symbol, (CUfunction)(uintptr_t)handle);
+    if (may && !symbol && d->cuKernelGetName)
+        (void)d->cuKernelGetName(&symbol, (CUkernel)(uintptr_t)handle);
+    if (may && d->cuFuncGetModule)
+        (void)d->cuFuncGetModule(&module, (CUfunction)(uintptr_t)handle);
+    tb_cu_lock();
+    struct tb_cu_kernel *k = add(handle, tb_cu_map_get(&tb_cu.codes, (uint64_t)(uintptr_t)module),
+                                 symbol ? symbol : "unnamed");
+    tb_cu_unlock();
+    return k;
+}
+
+struct tb_cu_kernel *tb_cu_kernel(uint64_t handle)
+{
+    tb_cu_lock();
+    struct tb_cu_kernel *k = tb_cu_map_get(&tb_cu.kernels, handle);
+    tb_cu_unlock();
+    if (tb_likely(k && k->ready))
+        return k;
+    if (!k)
+        k = stranger(handle);
+    if (k && tb_cu_tls.may_call)
+        ask(k);
+    else if (k)
+        k->blind = true; /* until it may be asked */
+    return k;
+}
+
+void tb_cu_kernels_ask(void)
+{
+    tb_cu_lock();
+    struct tb_cu_kernel *k = tb_cu.new_kernels;
+    tb_cu.new_kernels = NULL;
+    tb_cu_unlock();
+    for (; k; k = k->next_new)
+        if (!k->ready)
+            ask(k);
+}

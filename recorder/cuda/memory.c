@@ -1,0 +1,225 @@
+/* Calls that make memory and take it back, contexts and peer access. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+#define PARAMS(name) const struct tb_##name##_params *p = c->params
+
+/* The device of the current context; asked for where CUDA may be called. */
+static int device_now(void)
+{
+    CUdevice device = 0;
+
+    if (!tb_cu_tls.may_call || !tb_cu.driver.cuCtxGetDevice ||
+        tb_cu.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return tb_cu_tls.device;
+    tb_cu_tls.device = (int)device;
+    return (int)device;
+}
+
+static void add(uint64_t base, uint64_t bytes, uint8_t kind)
+{
+    int device = device_now();
+
+    tb_cu_lock();
+    tb_cu_alloc_add(base, bytes, device, kind);
+    tb_cu_unlock();
+}
+
+static void take(uint64_t base)
+{
+    tb_cu_lock();
+    tb_cu_alloc_remove(base);
+    tb_cu_unlock();
+}
+
+/* Another process's memory: how much it is, only the driver knows. */
+static void add_ipc(CUdeviceptr base)
+{
+    CUdeviceptr start = 0;
+    size_t bytes = 0;
+
+    if (tb_cu_tls.may_call && tb_cu.driver.cuMemGetAddressRange_v2 &&
+        tb_cu.driver.cuMemGetAddressRange_v2(&start, &bytes, base) == CUDA_SUCCESS)
+        add(start, bytes, TB_CU_MANAGED);
+}
+
+/* Mappings belong to the device that may use them; to none before that was said. */
+static void set_access(uint64_t base, uint64_t bytes, const CUmemAccessDesc *desc, size_t count)
+{
+    int device = TB_CU_NO_DEVICE;
+
+    for (size_t i = 0; i < count; i++)
+        if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+            desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            device = desc[i].location.id;
+    tb_cu_lock();
+    tb_cu_alloc_device(base, bytes, device);
+    tb_cu_unlock();
+}
+
+void tb_cu_memory_enter(struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuMemFree_v2: {
+        PARAMS(cuMemFree_v2);
+        take(p->dptr);
+        break;
+    }
+    case TB_CUDA_cuMemFreeAsync:
+    case TB_CUDA_cuMemFreeAsync_ptsz: {
+        PARAMS(cuMemFreeAsync);
+        take(p->dptr);
+        break;
+    }
+    case TB_CUDA_cuMemFreeHost: {
+        PARAMS(cuMemFreeHost);
+        take((uint64_t)(uintptr_t)p->p);
+        break;
+    }
+    case TB_CUDA_cuMemHostUnregister: {
+        PARAMS(cuMemHostUnregister);
+        take((uint64_t)(uintptr_t)p->p);
+        break;
+    }
+    case TB_CUDA_cuIpcCloseMemHandle: {
+        PARAMS(cuIpcCloseMemHandle);
+        take(p->dptr);
+        break;
+    }
+    case TB_CUDA_cuMemUnmap: {
+        PARAMS(cuMemUnmap);
+        tb_cu_lock();
+        tb_cu_alloc_remove_range(p->ptr, p->size);
+        tb_cu_unlock();
+        break;
+    }
+    }
+}
+
+static void host_memory(struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuMemAllocHost_v2: {
+        PARAMS(cuMemAllocHost_v2);
+        add((uint64_t)(uintptr_t)*p->pp, p->bytesize, TB_CU_HOST);
+        break;
+    }
+    case TB_CUDA_cuMemHostAlloc: {
+        PARAMS(cuMemHostAlloc);
+        add((uint64_t)(uintptr_t)*p->pp, p->bytesize, TB_CU_HOST);
+        break;
+    }
+    case TB_CUDA_cuMemHostRegister_v2: {
+        PARAMS(cuMemHostRegister_v2);
+        add((uint64_t)(uintptr_t)p->p, p->bytesize, TB_CU_REGISTERED);
+        break;
+    }
+    }
+}
+
+void tb_cu_memory_exit(struct tb_cuda_call *c)
+{
+    if (c->result != CUDA_SUCCESS)
+        return;
+    switch (c->id) {
+    case TB_CUDA_cuMemAlloc_v2: {
+        PARAMS(cuMemAlloc_v2);
+        add(*p->dptr, p->bytesize, TB_CU_DEVICE);
+        break;
+    }
+    case TB_CUDA_cuMemAllocPitch_v2: {
+        PARAMS(cuMemAllocPitch_v2);
+        add(*p->dptr, *p->pPitch * p->Height, TB_CU_DEVICE);
+        break;
+    }
+    case TB_CUDA_cuMemAllocManaged: {
+        PARAMS(cuMemAllocManaged);
+        add(*p->dptr, p->bytesize, TB_CU_MANAGED);
+        break;
+    }
+    case TB_CUDA_cuMemAllocAsync:
+    case TB_CUDA_cuMemAllocAsync_ptsz: {
+        PARAMS(cuMemAllocAsync);
+        add(*p->dptr, p->bytesize, TB_CU_DEVICE);
+        break;
+    }
+    case TB_CUDA_cuMemAllocFromPoolAsync:
+    case TB_CUDA_cuMemAllocFromPoolAsync_ptsz: {
+        PARAMS(cuMemAllocFromPoolAsync);
+        add(*p->dptr, p->bytesize, TB_CU_DEVICE);
+        break;
+    }
+    case TB_CUDA_cuMemMap: {
+        PARAMS(cuMemMap);
+        tb_cu_lock();
+        tb_cu_alloc_add(p->ptr, p->size, TB_CU_NO_DEVICE, TB_CU_DEVICE);
+        tb_cu_unlock();
+        break;
+    }
+    case TB_CUDA_cuMemSetAccess: {
+        PARAMS(cuMemSetAccess);
+        set_access(p->ptr, p->size, p->desc, p->count);
+        break;
+    }
+    case TB_CUDA_cuIpcOpenMemHandle_v2: {
+        PARAMS(cuIpcOpenMemHandle_v2);
+        add_ipc(*p->pdptr);
+        break;
+    }
+    default:
+        host_memory(c);
+    }
+}
+
+/* ---------------------------------------------------------------- contexts */
+
+void tb_cu_context_enter(struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuCtxDestroy:
+    case TB_CUDA_cuCtxDestroy_v2: {
+        PARAMS(cuCtxDestroy);
+        tb_cu_ctx_forget(p->ctx);
+        break;
+    }
+    case TB_CUDA_cuDevicePrimaryCtxReset:
+    case TB_CUDA_cuDevicePrimaryCtxReset_v2: {
+        PARAMS(cuDevicePrimaryCtxReset);
+        tb_cu_ctx_forget_device((int)p->dev);
+        break;
+    }
+    }
+}
+
+static void peer(CUcontext with, bool on)
+{
+    int here = device_now(), there = tb_cu_ctx_device(with);
+
+    if (here < 0 || here >= 64 || there < 0 || there >= 64)
+        return;
+    tb_cu_lock();
+    if (on)
+        tb_cu.peers[here] |= 1ull << there;
+    else
+        tb_cu.peers[here] &= ~(1ull << there);
+    tb_cu_unlock();
+}
+
+void tb_cu_context_exit(struct tb_cuda_call *c)
+{
+    if (c->result != CUDA_SUCCESS)
+        return;
+    switch (c->id) {
+    case TB_CUDA_cuCtxEnablePeerAccess: {
+        PARAMS(cuCtxEnablePeerAccess);
+        peer(p->peerContext, true);
+        break;
+    }
+    case TB_CUDA_cuCtxDisablePeerAccess: {
+        PARAMS(cuCtxDisablePeerAccess);
+        peer(p->peerContext, false);
+        break;
+    }
+    }
+}

@@ -1,0 +1,292 @@
+/* Modules and libraries: their code, its hash, and what the collector knows of its kernels. */
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "recorder/cuda/engine.h"
+
+/* What nvcc puts into a program: a wrapper that points to the fat binary. */
+struct wrapper {
+    uint32_t magic, version;
+    const void *data, *unused;
+};
+#define WRAPPER_MAGIC 0x466243b1u
+
+struct fat_head {
+    uint32_t magic;
+    uint16_t version, head_bytes;
+    uint64_t bytes; /* behind the head */
+};
+#define FAT_MAGIC 0xba55ed50u
+
+struct fat_entry {
+    uint16_t kind, version; /* kind 1: PTX */
+    uint32_t head_bytes;
+    uint64_t bytes; /* behind the entry's head */
+};
+
+/* The code itself behind a wrapper, and its size; 0: none that we know. */
+static size_t size_of_fat(const void *image)
+{
+    struct fat_head head;
+
+    memcpy(&head, image, sizeof(head));
+    return head.head_bytes + head.bytes;
+}
+
+static size_t size_of_elf(const void *image)
+{
+    const uint8_t *p = image;
+    Elf64_Ehdr e;
+    Elf64_Shdr s;
+    size_t end;
+
+    memcpy(&e, p, sizeof(e));
+    if (e.e_ident[EI_CLASS] != ELFCLASS64)
+        return 0;
+    end = e.e_shoff + (size_t)e.e_shnum * e.e_shentsize;
+    for (size_t i = 0; i < e.e_shnum && e.e_shentsize == sizeof(s); i++) {
+        memcpy(&s, p + e.e_shoff + i * sizeof(s), sizeof(s));
+        if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end)
+            end = s.sh_offset + s.sh_size;
+    }
+    return end;
+}
+
+static const void *unwrap(const void *image, size_t *bytes)
+{
+    struct wrapper w;
+    uint32_t magic;
+
+    memcpy(&magic, image, sizeof(magic));
+    if (magic == WRAPPER_MAGIC) {
+        memcpy(&w, image, sizeof(w));
+        image = w.data;
+        memcpy(&magic, image, sizeof(magic));
+    }
+    if (magic == FAT_MAGIC)
+        *bytes = size_of_fat(image);
+    else if (memcmp(image, ELFMAG, SELFMAG) == 0)
+        *bytes = size_of_elf(image);
+    else
+        *bytes = strlen(image);
+    return image;
+}
+
+static bool has_ptx(const uint8_t *image, size_t n)
+{
+    struct fat_head head;
+    struct fat_entry e;
+
+    memcpy(&head, image, 4);
+    if (head.magic != FAT_MAGIC)
+        return memcmp(image, ELFMAG, SELFMAG) != 0;
+    memcpy(&head, image, sizeof(head));
+    for (size_t at = head.head_bytes; at + sizeof(e) <= n; at += e.head_bytes + e.bytes) {
+        memcpy(&e, image + at, sizeof(e));
+        if (e.kind == 1)
+            return true;
+        if (e.head_bytes < sizeof(e) || e.bytes > n)
+            break;
+    }
+    return false;
+}
+
+/* Each code once, however often it is loaded. Not under the lock: the collector is asked. */
+static struct tb_cu_image *image_of(const void *image)
+{
+    size_t n = 0, bytes;
+    struct tb_cu_image *i;
+
+    image = unwrap(image, &n);
+    if (n < 4)
+        return NULL;
+    struct tb_fp_leaf hash = tb_cu.api->xxh128(image, n);
+    tb_cu_lock();
+    i = tb_cu_map_get(&tb_cu.images, hash.lo | 1);
+    tb_cu_unlock();
+    if (i)
+        return i;
+    const struct tb_wire_kernels *info =
+        tb_cu.api->image && has_ptx(image, n) ? tb_cu.api->image(image, n, &bytes) : NULL;
+    tb_cu_lock();
+    i = tb_cu_small(sizeof(*i));
+    if (i) {
+        memcpy(i->hash, &hash, sizeof(i->hash));
+        i->info = info;
+        (void)tb_cu_map_put(&tb_cu.images, hash.lo | 1, i);
+    }
+    tb_cu_unlock();
+    return i;
+}
+
+void tb_cu_code_add(uint64_t handle, const void *image, bool library)
+{
+    struct tb_cu_image *i = image ? image_of(image) : NULL;
+
+    tb_cu_lock();
+    struct tb_cu_code *c = tb_cu_small(sizeof(*c));
+    if (c) {
+        *c = (struct tb_cu_code){handle, i, library};
+        (void)tb_cu_map_put(&tb_cu.codes, handle, c);
+    }
+    tb_cu_unlock();
+}
+
+/* Handles are used again: what hung on this one is forgotten. */
+void tb_cu_code_remove(uint64_t handle)
+{
+    tb_cu_lock();
+    struct tb_cu_code *c = tb_cu_map_take(&tb_cu.codes, handle);
+    for (uint32_t i = 0; c && i < tb_cu.kernels.capacity; i++) {
+        uint64_t key = tb_cu.kernels.slot[i].key;
+        struct tb_cu_kernel *k = key ? tb_cu_map_get(&tb_cu.kernels, key) : NULL;
+        if (k && k->code == c)
+            (void)tb_cu_map_take(&tb_cu.kernels, key);
+    }
+    tb_cu_unlock();
+}
+
+/* ---------------------------------------------------------------- calls */
+
+static void add_file(uint64_t handle, const char *path, bool library)
+{
+    struct stat st;
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    size_t bytes = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 ? (size_t)st.st_size : 0;
+    /* a page more than the file: a text in it has an end */
+    void *p = bytes ? mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                    : MAP_FAILED;
+
+    if (p != MAP_FAILED && pread(fd, p, bytes, 0) == (ssize_t)bytes)
+        tb_cu_code_add(handle, p, library);
+    else
+        tb_cu_code_add(handle, NULL, library);
+    if (p != MAP_FAILED)
+        (void)munmap(p, bytes + 4096);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+#define PARAMS(name) const struct tb_##name##_params *p = c->params
+#define HANDLE(x) ((uint64_t)(uintptr_t)(x))
+
+void tb_cu_module_enter(struct tb_cuda_call *c)
+{
+    if (c->id == TB_CUDA_cuModuleUnload) {
+        PARAMS(cuModuleUnload);
+        tb_cu_code_remove(HANDLE(p->hmod));
+    } else if (c->id == TB_CUDA_cuLibraryUnload) {
+        PARAMS(cuLibraryUnload);
+        tb_cu_code_remove(HANDLE(p->library));
+    }
+}
+
+static void loaded(struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuModuleLoad: {
+        PARAMS(cuModuleLoad);
+        add_file(HANDLE(*p->module), p->fname, false);
+        break;
+    }
+    case TB_CUDA_cuModuleLoadData: {
+        PARAMS(cuModuleLoadData);
+        tb_cu_code_add(HANDLE(*p->module), p->image, false);
+        break;
+    }
+    case TB_CUDA_cuModuleLoadDataEx: {
+        PARAMS(cuModuleLoadDataEx);
+        tb_cu_code_add(HANDLE(*p->module), p->image, false);
+        break;
+    }
+    case TB_CUDA_cuModuleLoadFatBinary: {
+        PARAMS(cuModuleLoadFatBinary);
+        tb_cu_code_add(HANDLE(*p->module), p->fatCubin, false);
+        break;
+    }
+    case TB_CUDA_cuLibraryLoadData: {
+        PARAMS(cuLibraryLoadData);
+        tb_cu_code_add(HANDLE(*p->library), p->code, true);
+        break;
+    }
+    case TB_CUDA_cuLibraryLoadFromFile: {
+        PARAMS(cuLibraryLoadFromFile);
+        add_file(HANDLE(*p->library), p->fileName, true);
+        break;
+    }
+    }
+}
+
+/* A library's module and kernels of it have handles of their own for the same code. */
+static void alias_code(uint64_t from, uint64_t to)
+{
+    tb_cu_lock();
+    struct tb_cu_code *c = tb_cu_map_get(&tb_cu.codes, from);
+    if (c)
+        (void)tb_cu_map_put(&tb_cu.codes, to, c);
+    tb_cu_unlock();
+}
+
+static void alias_kernel(uint64_t from, uint64_t to)
+{
+    tb_cu_lock();
+    struct tb_cu_kernel *k = tb_cu_map_get(&tb_cu.kernels, from);
+    if (k)
+        (void)tb_cu_map_put(&tb_cu.kernels, to, k);
+    tb_cu_unlock();
+}
+
+static void variable(uint64_t code, CUdeviceptr address, size_t bytes)
+{
+    (void)code;
+    tb_cu_lock();
+    if (!tb_cu_alloc_at(address))
+        tb_cu_alloc_add(address, bytes, 0, TB_CU_GLOBAL);
+    tb_cu_unlock();
+}
+
+void tb_cu_module_exit(struct tb_cuda_call *c)
+{
+    if (c->result != CUDA_SUCCESS)
+        return;
+    switch (c->id) {
+    case TB_CUDA_cuModuleGetFunction: {
+        PARAMS(cuModuleGetFunction);
+        tb_cu_kernel_add(HANDLE(*p->hfunc), HANDLE(p->hmod), p->name);
+        break;
+    }
+    case TB_CUDA_cuLibraryGetKernel: {
+        PARAMS(cuLibraryGetKernel);
+        tb_cu_kernel_add(HANDLE(*p->pKernel), HANDLE(p->library), p->name);
+        break;
+    }
+    case TB_CUDA_cuLibraryGetModule: {
+        PARAMS(cuLibraryGetModule);
+        alias_code(HANDLE(p->library), HANDLE(*p->pMod));
+        break;
+    }
+    case TB_CUDA_cuKernelGetFunction: {
+        PARAMS(cuKernelGetFunction);
+        alias_kernel(HANDLE(p->kernel), HANDLE(*p->pFunc));
+        break;
+    }
+    case TB_CUDA_cuModuleGetGlobal_v2: {
+        PARAMS(cuModuleGetGlobal_v2);
+        if (p->dptr && p->bytes)
+            variable(HANDLE(p->hmod), *p->dptr, *p->bytes);
+        break;
+    }
+    case TB_CUDA_cuLibraryGetGlobal: {
+        PARAMS(cuLibraryGetGlobal);
+        if (p->dptr && p->bytes)
+            variable(HANDLE(p->library), *p->dptr, *p->bytes);
+        break;
+    }
+    default:
+        loaded(c);
+    }
+}

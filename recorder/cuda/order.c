@@ -1,0 +1,213 @@
+/* Calls on streams, CUDA events and captures: the edges between works. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+#define PARAMS(name) const struct tb_##name##_params *p = c->params
+
+/* An edge is an event with orders instead of memory. */
+static void edge(const char *name, const struct tb_cu_stream *s, const struct tb_cu_event *e)
+{
+    struct tb_cu_work *w = tb_cu_recording() ? tb_cu_work_new(TB_EV_SYNC, name, NULL, false) : NULL;
+
+    if (!w)
+        return;
+    if (s)
+        w->access[w->n++] = (struct tb_cu_access){
+            .ordinal = TB_ALLOC_STREAM + s->ordinal, .word = 0xffff, .mode = 'q', .name = "stream"};
+    if (e)
+        w->access[w->n++] = (struct tb_cu_access){
+            .ordinal = TB_ALLOC_EVENT + e->ordinal, .word = 0xffff, .mode = 'q', .name = "event"};
+    tb_cu_work_write(w);
+}
+
+static void record(CUevent event, CUstream stream, bool per_thread)
+{
+    if (tb_cu_capturing(stream, per_thread))
+        return;
+    tb_cu_lock();
+    struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
+    struct tb_cu_event *e = tb_cu_event(event);
+    if (e)
+        tb_cu_event_record(e, s);
+    tb_cu_unlock();
+    edge("cuEventRecord", s, e);
+}
+
+static void wait(CUstream stream, CUevent event, bool per_thread)
+{
+    tb_cu_lock();
+    struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
+    struct tb_cu_event *e = tb_cu_event(event);
+    if (e)
+        tb_cu_event_wait(s, e);
+    tb_cu_unlock();
+    edge("cuStreamWaitEvent", s, e);
+}
+
+static void event_synchronize(CUevent event)
+{
+    tb_cu_lock();
+    struct tb_cu_event *e = tb_cu_event(event);
+    if (e && e->recorded)
+        tb_cu_host_waited(&e->at);
+    tb_cu_unlock();
+    edge("cuEventSynchronize", NULL, e);
+}
+
+static void stream_synchronize(CUstream stream, bool per_thread)
+{
+    tb_cu_lock();
+    struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
+    if (s == &tb_cu.legacy)
+        tb_cu_host_waited_all();
+    else
+        tb_cu_host_waited(&s->known);
+    tb_cu_unlock();
+    edge("cuStreamSynchronize", s, NULL);
+}
+
+static void synchronize(void)
+{
+    tb_cu_lock();
+    tb_cu_host_waited_all();
+    tb_cu_unlock();
+    edge("cuCtxSynchronize", NULL, NULL);
+}
+
+/* A query that succeeds orders as a wait does; it is no event, for programs poll. */
+static void queried(CUstream stream, bool per_thread)
+{
+    tb_cu_lock();
+    struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
+    tb_cu_host_waited(&s->known);
+    tb_cu_unlock();
+}
+
+static void event_queried(CUevent event)
+{
+    tb_cu_lock();
+    const struct tb_cu_event *e = tb_cu_event(event);
+    if (e && e->recorded)
+        tb_cu_host_waited(&e->at);
+    tb_cu_unlock();
+}
+
+void tb_cu_stream_enter(struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuStreamDestroy:
+    case TB_CUDA_cuStreamDestroy_v2: {
+        PARAMS(cuStreamDestroy);
+        tb_cu_lock();
+        tb_cu_stream_gone(p->hStream);
+        tb_cu_unlock();
+        break;
+    }
+    case TB_CUDA_cuEventDestroy:
+    case TB_CUDA_cuEventDestroy_v2: {
+        PARAMS(cuEventDestroy);
+        tb_cu_lock();
+        (void)tb_cu_map_take(&tb_cu.events, (uint64_t)(uintptr_t)p->hEvent);
+        tb_cu_unlock();
+        break;
+    }
+    }
+}
+
+static void created(struct tb_cuda_call *c)
+{
+    tb_cu_lock();
+    if (c->id == TB_CUDA_cuStreamCreate) {
+        PARAMS(cuStreamCreate);
+        tb_cu_stream_new(*p->phStream, !(p->Flags & CU_STREAM_NON_BLOCKING));
+    } else if (c->id == TB_CUDA_cuStreamCreateWithPriority) {
+        PARAMS(cuStreamCreateWithPriority);
+        tb_cu_stream_new(*p->phStream, !(p->flags & CU_STREAM_NON_BLOCKING));
+    } else if (c->id == TB_CUDA_cuEventCreate) {
+        PARAMS(cuEventCreate);
+        (void)tb_cu_event(*p->phEvent);
+    }
+    tb_cu_unlock();
+}
+
+static void captured(struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuStreamEndCapture:
+    case TB_CUDA_cuStreamEndCapture_ptsz:
+        if (__atomic_load_n(&tb_cu.captures, __ATOMIC_RELAXED))
+            __atomic_fetch_sub(&tb_cu.captures, 1, __ATOMIC_RELAXED);
+        break;
+    default:
+        if (c->result == CUDA_SUCCESS)
+            __atomic_fetch_add(&tb_cu.captures, 1, __ATOMIC_RELAXED);
+    }
+}
+
+void tb_cu_stream_exit(struct tb_cuda_call *c)
+{
+    bool ok = c->result == CUDA_SUCCESS;
+
+    switch (c->id) {
+    case TB_CUDA_cuStreamBeginCapture:
+    case TB_CUDA_cuStreamBeginCapture_ptsz:
+    case TB_CUDA_cuStreamBeginCapture_v2:
+    case TB_CUDA_cuStreamBeginCapture_v2_ptsz:
+    case TB_CUDA_cuStreamBeginCaptureToGraph:
+    case TB_CUDA_cuStreamBeginCaptureToGraph_ptsz:
+    case TB_CUDA_cuStreamEndCapture:
+    case TB_CUDA_cuStreamEndCapture_ptsz:
+        captured(c);
+        return;
+    default:
+        break;
+    }
+    if (!ok)
+        return;
+    switch (c->id) {
+    case TB_CUDA_cuEventRecord:
+    case TB_CUDA_cuEventRecord_ptsz:
+    case TB_CUDA_cuEventRecordWithFlags:
+    case TB_CUDA_cuEventRecordWithFlags_ptsz: {
+        PARAMS(cuEventRecord);
+        record(p->hEvent, p->hStream,
+               c->id == TB_CUDA_cuEventRecord_ptsz || c->id == TB_CUDA_cuEventRecordWithFlags_ptsz);
+        break;
+    }
+    case TB_CUDA_cuStreamWaitEvent:
+    case TB_CUDA_cuStreamWaitEvent_ptsz: {
+        PARAMS(cuStreamWaitEvent);
+        wait(p->hStream, p->hEvent, c->id == TB_CUDA_cuStreamWaitEvent_ptsz);
+        break;
+    }
+    case TB_CUDA_cuEventSynchronize: {
+        PARAMS(cuEventSynchronize);
+        event_synchronize(p->hEvent);
+        break;
+    }
+    case TB_CUDA_cuEventQuery: {
+        PARAMS(cuEventQuery);
+        event_queried(p->hEvent);
+        break;
+    }
+    case TB_CUDA_cuStreamSynchronize:
+    case TB_CUDA_cuStreamSynchronize_ptsz: {
+        PARAMS(cuStreamSynchronize);
+        stream_synchronize(p->hStream, c->id == TB_CUDA_cuStreamSynchronize_ptsz);
+        break;
+    }
+    case TB_CUDA_cuStreamQuery:
+    case TB_CUDA_cuStreamQuery_ptsz: {
+        PARAMS(cuStreamQuery);
+        queried(p->hStream, c->id == TB_CUDA_cuStreamQuery_ptsz);
+        break;
+    }
+    case TB_CUDA_cuCtxSynchronize:
+    case TB_CUDA_cuCtxSynchronize_v2:
+        synchronize();
+        break;
+    default:
+        created(c);
+    }
+}

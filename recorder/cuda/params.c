@@ -1,0 +1,115 @@
+/* The arguments of a launch: one block of bytes, the pointers in it, and the numbers. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+static uint32_t from_extra(void **extra, uint8_t *block)
+{
+    const void *buffer = NULL;
+    size_t size = 0;
+
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[1];
+        else
+            return 0;
+    }
+    if (!buffer || size > TB_CU_PARAM_BYTES)
+        return 0;
+    memcpy(block, buffer, size);
+    return (uint32_t)size;
+}
+
+uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
+                      uint8_t block[TB_CU_PARAM_BYTES])
+{
+    if (extra && *extra != CU_LAUNCH_PARAM_END)
+        return from_extra(extra, block);
+    if (!params || k->blind)
+        return 0;
+    for (uint32_t i = 0; i < k->params; i++) {
+        const struct tb_cu_param *p = &k->param[i];
+        if (!params[i])
+            return 0;
+        if (p->size == 8)
+            memcpy(block + p->offset, params[i], 8);
+        else
+            memcpy(block + p->offset, params[i], p->size);
+    }
+    return k->param_bytes;
+}
+
+static uint64_t word_at(const uint8_t *block, uint32_t offset, uint32_t bytes)
+{
+    uint64_t v = 0;
+
+    memcpy(&v, block + offset, bytes <= 8 ? bytes : 8);
+    return v;
+}
+
+/* The code is known: words that lead to memory, and words that are numbers. */
+static void by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,
+                    uint32_t bytes)
+{
+    for (uint32_t i = 0; i < k->info->words; i++) {
+        const struct tb_wire_word *x = &k->word[i];
+        if (x->offset + x->bytes > bytes)
+            continue;
+        uint64_t v = word_at(block, x->offset, x->bytes);
+        bool memory = false;
+        if (x->bytes == 8 && (x->flags & TB_WORD_READ))
+            memory = tb_cu_add(w, 'r', v, 0, x->offset, x->read, NULL);
+        if (x->bytes == 8 && (x->flags & TB_WORD_WRITE))
+            memory = tb_cu_add(w, 'w', v, 0, x->offset, x->write, NULL) || memory;
+        if (!memory)
+            w->args = tb_cu_mix(tb_cu_mix(w->args, x->offset), v);
+    }
+}
+
+/* It is not: whatever looks like an address may be read and written. */
+static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,
+                     uint32_t bytes)
+{
+    struct tb_cu_param all = {0, (uint16_t)bytes};
+    const struct tb_cu_param *param = k->params ? k->param : &all;
+    uint32_t n = k->params ? k->params : 1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tb_cu_param *p = &param[i];
+        bool memory = false;
+        for (uint32_t at = (p->offset + 7u) & ~7u; at + 8 <= (uint32_t)p->offset + p->size; at += 8) {
+            uint64_t v = word_at(block, at, 8);
+            bool here = tb_cu_add(w, 'r', v, 0, (uint16_t)at, TB_DT_UNKNOWN, NULL) &&
+                        tb_cu_add(w, 'w', v, 0, (uint16_t)at, TB_DT_UNKNOWN, NULL);
+            memory = memory || here;
+        }
+        if (!memory && p->size <= 8) /* structs have padding, whose bytes mean nothing */
+            w->args = tb_cu_mix(tb_cu_mix(w->args, p->offset), word_at(block, p->offset, p->size));
+    }
+}
+
+/* Pointers that lie in memory lead anywhere: all that there is may have been written. */
+static void everything(struct tb_cu_work *w, uint8_t mode)
+{
+    for (uint32_t i = 0; i < tb_cu.allocs; i++) {
+        struct tb_cu_alloc *a = tb_cu.alloc[i];
+        if (a->kind != TB_CU_HOST && a->kind != TB_CU_REGISTERED && a->device == tb_cu_tls.device)
+            tb_cu_add_alloc(w, mode, a, mode == 'w' ? "reached through memory" : "reached", 0);
+    }
+}
+
+void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const uint8_t *block,
+                           uint32_t bytes)
+{
+    w->args = tb_cu_mix(0x4b41, bytes);
+    if (k->info)
+        by_code(w, k, block, bytes);
+    else
+        by_guess(w, k, block, bytes);
+    for (uint32_t i = 0; i < k->globals; i++)
+        tb_cu_add_alloc(w, 'w', k->global[i], k->global[i]->name, TB_DT_UNKNOWN);
+    if (k->info && (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
+        everything(w, 'w');
+}

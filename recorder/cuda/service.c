@@ -1,0 +1,185 @@
+/* What other taps of the process and twinbit.h may ask: struct tb_rec_cuda. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+static void op_begin(void)
+{
+    tb_cu_tls.op_depth++;
+}
+
+static void op_end(void)
+{
+    if (tb_cu_tls.op_depth)
+        tb_cu_tls.op_depth--;
+}
+
+static void block(int device, uint64_t address, uint64_t bytes)
+{
+    tb_cu_lock();
+    tb_cu_block(device, address, bytes);
+    tb_cu_unlock();
+}
+
+static void name(void *function, const char *text)
+{
+    struct tb_cu_kernel *k;
+
+    tb_cu_lock();
+    k = tb_cu_map_get(&tb_cu.kernels, (uint64_t)(uintptr_t)function);
+    if (k && strcmp(k->extra, text) != 0) {
+        k->extra = tb_cu_text(text);
+        k->site_hash = tb_cu_mix_text(k->site_hash, k->extra);
+    }
+    tb_cu_unlock();
+}
+
+static uint8_t dtype_named(const char *text)
+{
+    static const char *const names[TB_DT_COUNT] = {
+        "?",    "u8",  "i8",  "i16",  "i32",    "i64",    "f16", "f32", "f64", "bf16",
+        "bool", "c32", "c64", "c128", "f8e4m3", "f8e5m2", "u16", "u32", "u64"};
+
+    for (uint8_t i = 1; i < TB_DT_COUNT; i++)
+        if (strcmp(names[i], text) == 0)
+            return i;
+    return TB_DT_UNKNOWN;
+}
+
+/* The whole of an allocation gets the name; a part of one becomes a block of its own. */
+static void tensor(uint64_t address, uint64_t bytes, const char *dtype, const char *label)
+{
+    struct tb_cu_alloc *a;
+
+    if (!__atomic_load_n(&tb_cu.on, __ATOMIC_ACQUIRE))
+        return;
+    tb_cu_lock();
+    a = tb_cu_alloc_at(address);
+    if (a && (a->base != address || a->bytes != bytes)) {
+        tb_cu_block(a->device, address, bytes);
+        a = tb_cu_alloc_at(address);
+    }
+    if (a) {
+        a->dtype = dtype_named(dtype);
+        a->name = label[0] ? tb_cu_text(label) : NULL;
+    }
+    tb_cu_unlock();
+}
+
+/* ---------------------------------------------------------------- hashes for others */
+
+static bool queue_strided(struct tb_cu_ctx *c, CUstream stream, const struct tb_rec_view *v,
+                          uint64_t ticket)
+{
+    struct tb_fpd_strided s = {.slots = c->slots,
+                               .scratch = c->scratch,
+                               .mask = TB_CU_SLOTS - 1,
+                               .elem = v->elem,
+                               .src = v->address,
+                               .ticket = ticket,
+                               .ndim = (uint32_t)v->ndim};
+    void *params[] = {&s};
+
+    memcpy(s.size, v->sizes, (size_t)v->ndim * sizeof(*s.size));
+    memcpy(s.stride, v->strides, (size_t)v->ndim * sizeof(*s.stride));
+    uint32_t grid = tb_fpd_plan_strided(&s, c->sms);
+    return grid && tb_cu.driver.cuLaunchKernel(c->strided, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0,
+                                               stream, params, NULL) == CUDA_SUCCESS;
+}
+
+static bool queue_bytes(struct tb_cu_ctx *c, CUstream stream, const struct tb_rec_view *v,
+                        uint64_t ticket)
+{
+    struct tb_fpd_batch b = {
+        .slots = c->slots, .scratch = c->scratch, .mask = TB_CU_SLOTS - 1, .jobs = 1};
+    void *params[] = {&b};
+
+    b.job[0] = (struct tb_fpd_job){.src = v->address, .bytes = v->bytes, .ticket = ticket};
+    uint32_t grid = tb_fpd_plan(&b, c->sms);
+    return tb_cu.driver.cuLaunchKernel(c->few, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream, params,
+                                       NULL) == CUDA_SUCCESS;
+}
+
+/* A context of @device: the current one, or a known one that is made current for @fn's time. */
+static struct tb_cu_ctx *enter_device(int device, bool *pushed)
+{
+    struct tb_cu_ctx *c = tb_cu_ctx();
+    const struct tb_cu_driver *d = &tb_cu.driver;
+
+    *pushed = false;
+    if (c && c->device == device)
+        return c;
+    for (c = tb_cu.contexts; c; c = c->next)
+        if (c->device == device && c->state == TB_CU_CTX_READY && d->cuCtxPushCurrent_v2 &&
+            d->cuCtxPushCurrent_v2(c->handle) == CUDA_SUCCESS) {
+            *pushed = true;
+            return c;
+        }
+    return NULL;
+}
+
+static void leave_device(bool pushed)
+{
+    CUcontext was;
+
+    if (pushed && tb_cu.driver.cuCtxPopCurrent_v2)
+        (void)tb_cu.driver.cuCtxPopCurrent_v2(&was);
+}
+
+static const char *hash_in(int device, CUstream stream, const struct tb_rec_view *v,
+                           struct tb_wire_access *out)
+{
+    bool plain = v->sizes == NULL, pushed, drawn, ok;
+    uint64_t ticket = 0;
+
+    if (tb_cu_capturing(stream, false))
+        return "its stream is being captured into a graph";
+    if (!plain && v->ndim > (int)TB_FPD_STRIDED_DIMS)
+        return "a view of more dimensions than are hashed on the device";
+    struct tb_cu_ctx *c = enter_device(device, &pushed);
+    if (!c)
+        return "nothing can be hashed on this device";
+    tb_cu_lock();
+    drawn = tb_cu_draw(c, 1, &ticket);
+    tb_cu_unlock();
+    ok = drawn && (plain ? queue_bytes(c, stream, v, ticket) : queue_strided(c, stream, v, ticket));
+    leave_device(pushed);
+    if (!ok)
+        return drawn ? "the hash could not be launched" : "the table of fingerprints is full";
+    out->alloc |= (uint64_t)(plain ? TB_FP_BYTES : TB_FP_ROWMAJOR) << 48 | TB_ACCESS_PENDING;
+    out->fp_a = ticket;
+    out->fp_b = c->table;
+    return NULL;
+}
+
+static bool hash(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
+                 struct tb_wire_access *out)
+{
+    bool entered = tb_cu.api->enter(), may = tb_cu_tls.may_call;
+    const char *why;
+
+    tb_cu_tls.may_call = true;
+    why = hash_in(device, stream, v, out);
+    tb_cu_tls.may_call = may;
+    if (why)
+        tb_cu.api->cover(t, 1, TB_REC_NO_SEQ, "cuda", "tensor", why, 1);
+    if (entered)
+        tb_cu.api->leave();
+    return !why;
+}
+
+const struct tb_rec_cuda *tb_cu_service(void)
+{
+    static const struct tb_rec_cuda service = {
+        .size = sizeof(service),
+        .hash = hash,
+        .snapshot = tb_cu_snapshot,
+        .op_begin = op_begin,
+        .op_end = op_end,
+        .block = block,
+        .tensor = tensor,
+        .name = name,
+    };
+
+    return &service;
+}

@@ -1,0 +1,167 @@
+/* Start, and what every call passes: whose call it is, and which handler it is for. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+struct tb_cu tb_cu;
+_Thread_local struct tb_cu_tls tb_cu_tls;
+
+bool tb_cuda_start(const struct tb_cuda_front *front, const struct tb_rec_api *api)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        TB_CU_DRIVER(NAME)
+#undef NAME
+    };
+    void **slot = (void **)&tb_cu.driver;
+    struct tb_rec_thread *t;
+
+    if (!api || api->version != TB_REC_API_VERSION || api->size < sizeof(*api) || tb_cu.api)
+        return false;
+    for (size_t i = 0; i < TB_ARRAY_LEN(names); i++)
+        slot[i] = front->symbol(names[i]);
+    tb_cu.front = front;
+    tb_cu.config = api->config;
+    tb_cu.generation = api->generation();
+    tb_cu.api = api;
+    if ((t = api->self()) != NULL)
+        api->meta(t, "cuda.tap", front->name);
+    api->cuda_is(tb_cu_service());
+    __atomic_store_n(&tb_cu.on, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+void tb_cu_cover(unsigned severity, uint64_t seq, const char *kind, const char *subject,
+                 const char *detail)
+{
+    struct tb_rec_thread *t = tb_cu.api->self();
+
+    if (t)
+        tb_cu.api->cover(t, severity, seq, kind, subject, detail, 1);
+}
+
+static bool in_window(void)
+{
+    uint64_t step = tb_cu.api->step();
+
+    return step >= tb_cu.config->step_from && step <= tb_cu.config->step_to;
+}
+
+bool tb_cu_recording(void)
+{
+    uint32_t level = tb_cu.config->level;
+
+    if (level < TB_LEVEL_OP || (level == TB_LEVEL_OP && tb_cu_tls.op_depth))
+        return false;
+    return in_window() && !tb_cu.api->paused();
+}
+
+/* ---------------------------------------------------------------- calls to handlers */
+
+enum kind { NOBODY, LAUNCH, COPY, MEMORY, MODULE, STREAM, GRAPH, CONTEXT };
+
+static const uint8_t kinds[] = {
+#define CALL(kind, name) [TB_CUDA_##name] = kind,
+#include "recorder/cuda/calls.def"
+#undef CALL
+};
+
+static void (*const enters[])(struct tb_cuda_call *) = {
+    [LAUNCH] = tb_cu_launch_enter,   [COPY] = tb_cu_copy_enter,     [MEMORY] = tb_cu_memory_enter,
+    [MODULE] = tb_cu_module_enter,   [STREAM] = tb_cu_stream_enter, [GRAPH] = tb_cu_graph_enter,
+    [CONTEXT] = tb_cu_context_enter,
+};
+
+static void (*const exits[])(struct tb_cuda_call *) = {
+    [LAUNCH] = tb_cu_launch_exit,   [COPY] = tb_cu_copy_exit,     [MEMORY] = tb_cu_memory_exit,
+    [MODULE] = tb_cu_module_exit,   [STREAM] = tb_cu_stream_exit, [GRAPH] = tb_cu_graph_exit,
+    [CONTEXT] = tb_cu_context_exit,
+};
+
+static enum kind kind_of(uint32_t id)
+{
+    return id < TB_ARRAY_LEN(kinds) ? (enum kind)kinds[id] : NOBODY;
+}
+
+/* A forked child: what its parent had of CUDA is not the child's. */
+static bool is_ours(void)
+{
+    return tb_likely(__atomic_load_n(&tb_cu.on, __ATOMIC_ACQUIRE)) &&
+           tb_likely(tb_cu.api->generation() == tb_cu.generation);
+}
+
+static bool may_call(const struct tb_cuda_call *call)
+{
+    return call->legal || !(tb_cu.config->flags & TB_CFG_DEFER);
+}
+
+void tb_cuda_enter(struct tb_cuda_call *call)
+{
+    enum kind kind = kind_of(call->id);
+    int saved = errno;
+
+    if (kind == NOBODY || !is_ours() || !tb_cu.api->enter())
+        return;
+    tb_cu_tls.may_call = may_call(call);
+    enters[kind](call);
+    tb_cu.api->leave();
+    errno = saved;
+}
+
+void tb_cuda_exit(struct tb_cuda_call *call)
+{
+    enum kind kind = kind_of(call->id);
+    int saved = errno;
+
+    if (kind == NOBODY || !is_ours() || !tb_cu.api->enter())
+        return;
+    tb_cu_tls.may_call = may_call(call);
+    exits[kind](call);
+    tb_cu.api->leave();
+    errno = saved;
+}
+
+void tb_cuda_legal(void)
+{
+    struct tb_cu_work *w = tb_cu_tls.pending;
+    bool asks = tb_unlikely(__atomic_load_n(&tb_cu.new_kernels, __ATOMIC_RELAXED) != NULL) &&
+                (tb_cu.config->flags & TB_CFG_DEFER);
+    int saved = errno;
+
+    if (tb_likely(!w && !asks) || !is_ours() || !tb_cu.api->enter())
+        return;
+    tb_cu_tls.may_call = true;
+    tb_cu_tls.pending = NULL;
+    if (w)
+        tb_cu_work_end(w);
+    if (asks)
+        tb_cu_kernels_ask();
+    tb_cu.api->leave();
+    errno = saved;
+}
+
+void tb_cuda_unknown(uint32_t id, const char *name)
+{
+    char text[128];
+    bool first = false;
+
+    if (!is_ours() || !tb_cu.api->enter())
+        return;
+    uint64_t key = tb_cu_mix_text(id + 1, name ? name : "");
+    tb_cu_lock();
+    if (!tb_cu_map_get(&tb_cu.unknown, key))
+        first = tb_cu_map_put(&tb_cu.unknown, key, &tb_cu);
+    tb_cu_unlock();
+    (void)snprintf(text, sizeof(text), "call %u of a newer driver than this twinbit knows", id);
+    if (first)
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", name ? name : "?", text);
+    tb_cu.api->leave();
+}
+
+void tb_cuda_range(const char *push)
+{
+    if (is_ours())
+        tb_cu.api->user_range(push);
+}

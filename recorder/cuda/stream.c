@@ -1,0 +1,156 @@
+/* Streams and CUDA events: which work is before which, by vector clocks over streams. */
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "recorder/cuda/engine.h"
+
+#define PER_THREAD (1ull << 63)
+
+static void join(struct tb_cu_clocks *into, const struct tb_cu_clocks *from)
+{
+    for (uint32_t i = 0; i < tb_cu.stream_indices && i < TB_CU_STREAMS; i++)
+        if (from->at[i] > into->at[i])
+            into->at[i] = from->at[i];
+}
+
+/* A thread's default stream has no handle of its own: the thread is in the key. */
+static uint64_t key_of(CUstream handle, bool per_thread)
+{
+    if (handle == CU_STREAM_PER_THREAD || (!handle && per_thread))
+        return PER_THREAD | (uint64_t)(uint32_t)syscall(SYS_gettid);
+    return handle == CU_STREAM_LEGACY ? 0 : (uint64_t)(uintptr_t)handle;
+}
+
+static void begin(struct tb_cu_stream *s, uint64_t key, bool blocking)
+{
+    *s = (struct tb_cu_stream){.handle = key, .blocking = blocking};
+    s->ordinal = key ? ++tb_cu.stream_ordinals : 0;
+    s->index = tb_cu.stream_indices < TB_CU_STREAMS ? tb_cu.stream_indices++ : TB_CU_STREAMS - 1;
+}
+
+static struct tb_cu_stream *by_key(uint64_t key, bool blocking)
+{
+    struct tb_cu_stream *s = key ? tb_cu_map_get(&tb_cu.streams, key) : &tb_cu.legacy;
+
+    if (s && (key || tb_cu.stream_indices))
+        return s;
+    if (!s)
+        s = tb_cu_small(sizeof(*s));
+    if (!s)
+        return &tb_cu.legacy;
+    if (!tb_cu.stream_indices) /* the legacy stream is always the first */
+        begin(&tb_cu.legacy, 0, true);
+    if (!key)
+        return s;
+    begin(s, key, blocking);
+    tb_cu.blocking_streams += blocking;
+    (void)tb_cu_map_put(&tb_cu.streams, key, s);
+    return s;
+}
+
+struct tb_cu_stream *tb_cu_stream(CUstream handle, bool per_thread)
+{
+    return by_key(key_of(handle, per_thread), true);
+}
+
+void tb_cu_stream_gone(CUstream handle)
+{
+    struct tb_cu_stream *s = tb_cu_map_take(&tb_cu.streams, (uint64_t)(uintptr_t)handle);
+
+    if (s)
+        tb_cu.blocking_streams -= s->blocking;
+}
+
+void tb_cu_stream_new(CUstream handle, bool blocking)
+{
+    uint64_t key = (uint64_t)(uintptr_t)handle;
+
+    tb_cu_stream_gone(handle);
+    (void)by_key(key, blocking);
+}
+
+/* The legacy stream waits for all blocking ones, and they wait for it. */
+static void join_blocking(struct tb_cu_stream *s)
+{
+    for (uint32_t i = 0; tb_cu.blocking_streams && i < tb_cu.streams.capacity; i++) {
+        const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
+        struct tb_cu_stream *other = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
+        if (other && other->blocking)
+            join(&s->known, &other->known);
+    }
+}
+
+uint64_t tb_cu_stream_tick(struct tb_cu_stream *s)
+{
+    join(&s->known, &tb_cu.host);
+    if (s == &tb_cu.legacy)
+        join_blocking(s);
+    else if (s->blocking && tb_cu.legacy.known.at[0])
+        join(&s->known, &tb_cu.legacy.known);
+    return ++s->known.at[s->index];
+}
+
+struct tb_cu_event *tb_cu_event(CUevent handle)
+{
+    uint64_t key = (uint64_t)(uintptr_t)handle;
+    struct tb_cu_event *e = tb_cu_map_get(&tb_cu.events, key);
+
+    if (e || !(e = tb_cu_small(sizeof(*e))))
+        return e;
+    e->handle = key;
+    e->ordinal = ++tb_cu.event_ordinals;
+    (void)tb_cu_map_put(&tb_cu.events, key, e);
+    return e;
+}
+
+void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s)
+{
+    (void)tb_cu_stream_tick(s);
+    e->at = s->known;
+    e->stream = s->index;
+    e->recorded = true;
+}
+
+void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e)
+{
+    if (e->recorded)
+        join(&s->known, &e->at);
+}
+
+void tb_cu_host_waited(const struct tb_cu_clocks *c)
+{
+    join(&tb_cu.host, c);
+}
+
+void tb_cu_host_waited_all(void)
+{
+    join(&tb_cu.host, &tb_cu.legacy.known);
+    for (uint32_t i = 0; i < tb_cu.streams.capacity; i++) {
+        const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
+        const struct tb_cu_stream *s = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
+        if (s)
+            join(&tb_cu.host, &s->known);
+    }
+}
+
+bool tb_cu_meet(const struct tb_cu_stream *s, const struct tb_cu_use *use)
+{
+    return use->clock && use->clock > s->known.at[use->stream];
+}
+
+bool tb_cu_capturing(CUstream stream, bool per_thread)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const struct tb_cu_driver *d = &tb_cu.driver;
+
+    if (!__atomic_load_n(&tb_cu.captures, __ATOMIC_RELAXED))
+        return false;
+    if (!stream || stream == CU_STREAM_LEGACY) {
+        if (!per_thread || !d->cuStreamIsCapturing_ptsz)
+            return false; /* the legacy stream cannot be; asking would disturb a capture */
+        return d->cuStreamIsCapturing_ptsz(stream, &status) == CUDA_SUCCESS && status;
+    }
+    return d->cuStreamIsCapturing && d->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}

@@ -1,0 +1,516 @@
+/* One event in the making: its accesses, its hashes on the device, its record. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+/* ---------------------------------------------------------------- life */
+
+struct tb_cu_work *tb_cu_work_new(uint8_t kind, const char *name, CUstream stream, bool per_thread)
+{
+    tb_cu_lock();
+    struct tb_cu_work *w = tb_cu.free_works;
+    if (w)
+        tb_cu.free_works = w->next;
+    else
+        w = tb_cu_small(sizeof(*w));
+    tb_cu_unlock();
+    if (!w)
+        return NULL;
+    memset(w, 0, offsetof(struct tb_cu_work, access));
+    w->kind = kind;
+    w->name = name;
+    w->stream = stream;
+    w->per_thread = per_thread;
+    w->open = tb_cu.api->seq();
+    return w;
+}
+
+void tb_cu_work_drop(struct tb_cu_work *w)
+{
+    if (!w)
+        return;
+    tb_cu_lock();
+    w->next = tb_cu.free_works;
+    tb_cu.free_works = w;
+    tb_cu_unlock();
+}
+
+void tb_cu_detail(struct tb_cu_work *w, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(w->detail, sizeof(w->detail), format, list);
+    va_end(list);
+}
+
+/* ---------------------------------------------------------------- accesses */
+
+static const struct tb_cu_access *earlier(const struct tb_cu_work *w, uint8_t mode, uint64_t ordinal,
+                                          uint64_t offset, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if (a->mode == mode && a->ordinal == ordinal && a->offset <= offset &&
+            a->offset + a->bytes >= offset + bytes)
+            return a;
+    }
+    return NULL;
+}
+
+/* Streams that use one allocation at once: from here on by parts; what was hashed may be torn. */
+static void unordered(struct tb_cu_work *w, struct tb_cu_alloc *a)
+{
+    if (a->split && !a->shared)
+        a->shared = true;
+    a->split = true;
+    w->torn = true;
+    w->torn_seq = a->write.seq;
+}
+
+/* A hash takes more than the work itself has used: does it meet another stream's writing? */
+static void check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode)
+{
+    bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
+
+    if (!w->order || (mode == 'r' && !inputs))
+        return;
+    if (tb_cu_meet(w->order, &a->write) || (mode == 'w' && inputs && tb_cu_meet(w->order, &a->read)))
+        unordered(w, a);
+}
+
+static void note_use(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode)
+{
+    struct tb_cu_use use = {0};
+
+    if (!w->order)
+        return;
+    use.stream = w->order->index;
+    use.clock = w->order->known.at[w->order->index];
+    if (mode == 'w')
+        a->write = use;
+    else
+        a->read = use;
+}
+
+static void put(struct tb_cu_work *w, const struct tb_cu_access *access)
+{
+    if (w->n == TB_CU_ACCESSES) {
+        w->missing = "more accesses than an event has room for";
+        return;
+    }
+    if (earlier(w, access->mode, access->ordinal, access->offset, access->bytes))
+        return;
+    w->access[w->n++] = *access;
+}
+
+/* Beyond the budget of a launch: one leaf of `rate`, or none. */
+static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
+{
+    uint64_t left = tb_cu.config->launch_bytes;
+
+    if (!left)
+        return;
+    left = left > w->hashed ? left - w->hashed : 0;
+    if (a->bytes > left) {
+        uint64_t share = left < 65536 ? 65536 : left;
+        uint64_t rate = (a->bytes + share - 1) / share;
+        a->rate = rate > 1 ? (uint32_t)(rate > 1u << 30 ? 1u << 30 : rate) : 0;
+    }
+    w->hashed += a->rate ? a->bytes / a->rate : a->bytes;
+}
+
+static void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
+                      uint64_t bytes, struct tb_cu_access *out)
+{
+    out->alloc = a;
+    out->ordinal = a->ordinal;
+    out->offset = from;
+    out->bytes = bytes;
+    out->mode = mode;
+    if (a->dtype)
+        out->dtype = a->dtype;
+    if (mode == 'w' && !a->shared) {
+        out->flags = TB_CU_HASH;
+        budget(w, out);
+    } else if (mode == 'w') {
+        w->missing = "memory that streams use at once";
+    } else if (tb_cu.config->flags & TB_CFG_INPUTS) {
+        out->flags = TB_CU_BEFORE;
+        budget(w, out);
+    }
+}
+
+bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes, uint16_t word,
+               uint8_t dtype, const char *name)
+{
+    struct tb_cu_alloc *a = tb_cu_alloc_at(address);
+    struct tb_cu_access access = {.word = word, .dtype = dtype, .name = name};
+    uint64_t from, size;
+
+    if (!a)
+        return false;
+    check_order(w, a, mode);
+    tb_cu_extent(a, address - a->base, &from, &size);
+    if (bytes && a->split) { /* exactly what the call says */
+        from = address - a->base;
+        size = bytes < a->bytes - from ? bytes : a->bytes - from;
+    }
+    note_use(w, a, mode);
+    access_of(w, a, mode, from, size, &access);
+    put(w, &access);
+    return true;
+}
+
+void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
+                     uint8_t dtype)
+{
+    struct tb_cu_access access = {.word = 0xffff, .dtype = dtype, .name = name};
+
+    check_order(w, a, mode);
+    note_use(w, a, mode);
+    access_of(w, a, mode, 0, a->bytes, &access);
+    put(w, &access);
+}
+
+/* ---------------------------------------------------------------- hashing */
+
+static bool launch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                   struct tb_fpd_batch *b)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    __typeof__(cuLaunchKernel) *fn =
+        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
+    void *params[] = {b};
+    uint32_t grid = tb_fpd_plan(b, c->sms);
+
+    return grid == 0 || fn(b->jobs <= TB_FPD_FEW ? c->few : c->batch, grid, 1, 1, TB_FPD_THREADS, 1,
+                           1, 0, stream, params, NULL) == CUDA_SUCCESS;
+}
+
+/* Tickets for all accesses with @flag; how many hashes that makes. Under the lock. */
+static uint32_t draw(struct tb_cu_work *w, uint8_t flag)
+{
+    uint32_t n = 0;
+    uint64_t ticket;
+
+    for (uint32_t i = 0; i < w->n; i++)
+        n += (w->access[i].flags & flag) != 0;
+    if (!n || !tb_cu_draw(w->ctx, n, &ticket)) {
+        if (n)
+            w->missing = "the table of fingerprints is full: the device lags far behind";
+        return 0;
+    }
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->access[i].flags & flag) {
+            w->access[i].ticket = ticket++;
+            w->access[i].table = w->ctx->table;
+        }
+    return n;
+}
+
+static void give_up(struct tb_cu_work *w, uint8_t flag, const char *why)
+{
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->access[i].flags & flag)
+            w->access[i].table = 0;
+    w->missing = why;
+}
+
+/* Memory that a device may not use must not be looked at there: that would end the job's context. */
+static bool may_look(const struct tb_cu_work *w, const struct tb_cu_alloc *a)
+{
+    if (a->kind == TB_CU_REGISTERED || a->device == TB_CU_NO_DEVICE)
+        return false;
+    if (a->kind != TB_CU_DEVICE || a->device == w->ctx->device)
+        return true;
+    return w->ctx->device < 64 && a->device < 64 && tb_cu.peers[w->ctx->device] >> a->device & 1;
+}
+
+static void leave_out(struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *a = &w->access[i];
+        if (!(a->flags & (TB_CU_HASH | TB_CU_BEFORE)) || may_look(w, a->alloc))
+            continue;
+        if (a->flags & TB_CU_HASH)
+            w->missing = a->alloc->kind == TB_CU_REGISTERED
+                             ? "memory of the host that was registered is not hashed"
+                             : "memory of another device, which this one may not read";
+        a->flags = 0;
+    }
+}
+
+static void hash(struct tb_cu_work *w, uint8_t flag)
+{
+    struct tb_fpd_batch b = {.slots = w->ctx->slots,
+                             .scratch = w->ctx->scratch,
+                             .mask = TB_CU_SLOTS - 1};
+    uint32_t n;
+    bool ok = true;
+
+    tb_cu_lock();
+    leave_out(w);
+    n = draw(w, flag);
+    tb_cu_unlock();
+    for (uint32_t i = 0; n && i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if (!(a->flags & flag))
+            continue;
+        b.job[b.jobs++] = (struct tb_fpd_job){.src = a->alloc->base + a->offset,
+                                              .bytes = a->bytes,
+                                              .ticket = a->ticket,
+                                              .rate = a->rate};
+        if (b.jobs < TB_FPD_MAX)
+            continue;
+        ok = launch(w->ctx, w->stream, w->per_thread, &b) && ok;
+        b.jobs = 0;
+    }
+    if (b.jobs)
+        ok = launch(w->ctx, w->stream, w->per_thread, &b) && ok;
+    if (!ok)
+        give_up(w, flag, "the hash could not be launched");
+}
+
+void tb_cu_work_before(struct tb_cu_work *w)
+{
+    w->ctx = w->n ? tb_cu_ctx() : NULL;
+    if (w->ctx)
+        hash(w, TB_CU_BEFORE);
+}
+
+/* ---------------------------------------------------------------- the record */
+
+static const char *argument(const struct tb_cu_access *a, char *out, size_t size)
+{
+    if (a->alloc && a->alloc->name)
+        return a->alloc->name;
+    if (a->name)
+        return a->name;
+    (void)snprintf(out, size, "arg+%u", a->word);
+    return out;
+}
+
+static unsigned size_of(uint8_t dtype)
+{
+    static const uint8_t sizes[TB_DT_COUNT] = {
+        [TB_DT_U8] = 1,   [TB_DT_I8] = 1,   [TB_DT_I16] = 2,  [TB_DT_I32] = 4,    [TB_DT_I64] = 8,
+        [TB_DT_F16] = 2,  [TB_DT_F32] = 4,  [TB_DT_F64] = 8,  [TB_DT_BF16] = 2,   [TB_DT_BOOL] = 1,
+        [TB_DT_C32] = 4,  [TB_DT_C64] = 8,  [TB_DT_C128] = 16, [TB_DT_F8E4M3] = 1, [TB_DT_F8E5M2] = 1,
+        [TB_DT_U16] = 2,  [TB_DT_U32] = 4,  [TB_DT_U64] = 8,
+    };
+
+    return dtype < TB_DT_COUNT ? sizes[dtype] : 0;
+}
+
+/* The type if whole elements of it fill the extent, else bytes. */
+static uint8_t dtype_of(const struct tb_cu_access *a)
+{
+    unsigned size = size_of(a->dtype);
+
+    return size && a->bytes % size == 0 ? a->dtype : TB_DT_U8;
+}
+
+static const char *dtype_name(uint8_t dtype)
+{
+    static const char *const names[TB_DT_COUNT] = {
+        "?",    "u8",  "i8",  "i16",  "i32",    "i64",    "f16", "f32", "f64", "bf16",
+        "bool", "c32", "c64", "c128", "f8e4m3", "f8e5m2", "u16", "u32", "u64"};
+
+    return dtype < TB_DT_COUNT ? names[dtype] : "?";
+}
+
+static uint64_t site_key(const struct tb_cu_work *w)
+{
+    uint64_t h = tb_cu_mix(0x43554441, w->kind);
+
+    h = w->kernel ? tb_cu_mix(h, w->kernel->site_hash) : tb_cu_mix(h, (uintptr_t)w->name);
+    for (int i = 0; w->kernel && i < 3; i++)
+        h = tb_cu_mix(h, (uint64_t)w->grid[i] << 32 | w->block[i]);
+    h = tb_cu_mix_text(tb_cu_mix(h, w->shared), w->detail);
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        h = tb_cu_mix(h, (uint64_t)a->mode << 32 | (uint64_t)dtype_of(a) << 24 | a->word);
+        h = tb_cu_mix(h, a->bytes);
+        h = tb_cu_mix(h, (uintptr_t)(a->alloc && a->alloc->name ? a->alloc->name : a->name));
+        h = tb_cu_mix(h, a->alloc ? (uint64_t)a->alloc->device : 0xffff);
+    }
+    return h;
+}
+
+struct text {
+    char *p;
+    size_t n, size;
+};
+
+static void add_text(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(struct text *t, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    int n = vsnprintf(t->p + t->n, t->size - t->n, format, list);
+    va_end(list);
+    if (n > 0)
+        t->n = t->n + (size_t)n < t->size ? t->n + (size_t)n : t->size - 1;
+}
+
+static void add_hex(struct text *t, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add_text(t, "%02x", bytes[i]);
+}
+
+static void add_head(struct text *t, const struct tb_cu_work *w)
+{
+    const struct tb_cu_kernel *k = w->kernel;
+
+    add_text(t, "cuda\n%.200s", w->name);
+    if (k && w->kind == TB_EV_LAUNCH) {
+        add_text(t, "\tgrid=%u,%u,%u\tblock=%u,%u,%u\tshared=%u\tsymbol=%.1024s", w->grid[0],
+                 w->grid[1], w->grid[2], w->block[0], w->block[1], w->block[2], w->shared,
+                 k->symbol);
+        if (k->code && k->code->image) {
+            add_text(t, "\timage=");
+            add_hex(t, k->code->image->hash, 8);
+        }
+        if (k->info && (k->info->flags & TB_KERNEL_FLOAT_ATOMIC))
+            add_text(t, "\tatomics=1");
+        if (!k->info)
+            add_text(t, "\twrites=guessed");
+        if (k->extra[0])
+            add_text(t, "\t%.200s", k->extra);
+    }
+    add_text(t, "%s\n", w->detail);
+}
+
+static void add_line(struct text *t, const struct tb_cu_access *a)
+{
+    char name[32];
+    uint8_t dtype = dtype_of(a);
+
+    if (a->mode == 'q') {
+        add_text(t, "q ? cuda [] - %s\n", a->name);
+        return;
+    }
+    add_text(t, "%c %s ", a->mode, dtype_name(dtype));
+    if (a->alloc->kind == TB_CU_HOST)
+        add_text(t, "cpu");
+    else
+        add_text(t, "cuda:%d", a->alloc->device);
+    add_text(t, " [%llu] - %s\n", (unsigned long long)(a->bytes / size_of(dtype)),
+             argument(a, name, sizeof(name)));
+}
+
+/* The text of a new site: long, but rare. The lines of 512 accesses fit. */
+static uint32_t define(struct tb_rec_thread *t, const struct tb_cu_work *w, uint64_t key)
+{
+    struct text text = {.size = 2048 + 160 * (size_t)w->n};
+
+    text.p = tb_cu.api->pool(text.size);
+    if (!text.p)
+        return 0;
+    add_head(&text, w);
+    for (uint32_t i = 0; i < w->n; i++)
+        add_line(&text, &w->access[i]);
+    uint32_t id = tb_cu.api->site_define(t, key, text.p, text.n);
+    tb_cu.api->unpool(text.p, text.size);
+    return id;
+}
+
+static void wire_of(const struct tb_cu_access *a, struct tb_wire_access *out)
+{
+    uint64_t kind = a->rate > 1 ? TB_FP_SAMPLED : TB_FP_BYTES;
+
+    *out = (struct tb_wire_access){.alloc = a->ordinal, .offset = a->offset};
+    if (!a->table)
+        return;
+    out->alloc |= kind << 48 | TB_ACCESS_PENDING;
+    out->fp_a = a->ticket;
+    out->fp_b = a->table;
+}
+
+/* The stream is the last access: an order, not memory. */
+static void add_order(struct tb_cu_work *w)
+{
+    if (w->order && w->n < TB_CU_ACCESSES)
+        w->access[w->n++] = (struct tb_cu_access){.ordinal = TB_ALLOC_STREAM + w->order->ordinal,
+                                                  .word = 0xffff,
+                                                  .mode = 'q',
+                                                  .name = "stream"};
+}
+
+static void write_event(struct tb_cu_work *w)
+{
+    struct tb_rec_thread *t = tb_cu.api->self();
+    struct tb_wire_access wire[TB_CU_ACCESSES];
+    struct tb_wire_event e = {.kind = w->kind, .flags = w->flags, .args = w->args, .open = w->open};
+
+    if (!t)
+        return;
+    uint64_t key = site_key(w);
+    e.site = tb_cu.api->site_find(t, key);
+    if (tb_unlikely(!e.site))
+        e.site = define(t, w, key);
+    for (uint32_t i = 0; i < w->n; i++)
+        wire_of(&w->access[i], &wire[i]);
+    e.accesses = w->n;
+    e.range = tb_cu.api->range(t);
+    e.step = tb_cu.api->step();
+    e.time_ns = w->time_ns;
+    if (tb_cu.config->flags & TB_CFG_INPUTS)
+        e.flags |= TB_EVF_READS_HASHED;
+    if (w->missing)
+        e.flags |= TB_EVF_PARTIAL;
+    w->seq = tb_cu.api->event(t, &e, wire);
+    if (tb_unlikely(w->missing != NULL))
+        tb_cu_cover(1, w->seq, "cuda", w->name, w->missing);
+    if (tb_unlikely(w->torn))
+        tb_cu_cover(1, w->torn_seq, "cuda", w->name,
+                    "memory was used by streams at once: fingerprints of it may be torn");
+}
+
+/* What the accesses lead to: later ones must know which event it was. */
+static void note_seq(struct tb_cu_work *w)
+{
+    tb_cu_lock();
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_alloc *a = w->access[i].alloc;
+        if (a && a->ordinal == w->access[i].ordinal && w->access[i].mode == 'w')
+            a->write.seq = w->seq;
+    }
+    tb_cu_unlock();
+}
+
+void tb_cu_work_write(struct tb_cu_work *w)
+{
+    write_event(w);
+    note_seq(w);
+    tb_cu_work_drop(w);
+}
+
+void tb_cu_work_end(struct tb_cu_work *w)
+{
+    struct tb_cu_work *before = tb_cu_tls.pending;
+
+    tb_cu_tls.pending = NULL;
+    if (before) { /* no place was reached where CUDA may be called */
+        give_up(before, TB_CU_HASH, "no call of CUDA was allowed before the next one");
+        add_order(before);
+        tb_cu_work_write(before);
+    }
+    if (!tb_cu_tls.may_call) {
+        tb_cu_tls.pending = w;
+        return;
+    }
+    if (w->n && !w->ctx)
+        w->ctx = tb_cu_ctx();
+    if (w->ctx)
+        hash(w, TB_CU_HASH);
+    else if (w->n && !w->missing)
+        w->missing = "nothing can be hashed in this context";
+    add_order(w);
+    tb_cu_work_write(w);
+}
