@@ -170,17 +170,17 @@ const struct softgpu_tools *sg_cupti_tools(void)
     return atomic_load(&state.tools);
 }
 
-/* Under the lock. A driver of NVIDIA has no such symbol. */
+/* Under the lock. A driver of NVIDIA has no such table. */
 static const struct softgpu_tools *find_tools(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     union {
         void *symbol;
-        const struct softgpu_tools *(*function)(void);
-    } find = {driver ? dlsym(driver, "softgpu_tools") : NULL};
-    const struct softgpu_tools *tools = find.symbol ? find.function() : NULL;
+        CUresult (*function)(const void **table, const CUuuid *id);
+    } find = {driver ? dlsym(driver, "cuGetExportTable") : NULL};
+    const struct softgpu_tools *tools = find.symbol ? softgpu_find_tools(find.function) : NULL;
 
-    if (tools && tools->size == sizeof(*tools))
+    if (tools)
         return tools; /* it stays loaded */
     sg_cupti_log(1, "CUPTI finds no driver of softgpu: %s",
                  driver ? "libcuda.so.1 is another one" : dlerror());

@@ -1,6 +1,6 @@
-/* Private tables of NVIDIA's driver: we have none. NVRTC, nvJitLink and others ask for some and go
- * on without; NVIDIA's libraries of kernels need them, and whoever called such a library should be
- * told. */
+/* The table of the seam (seam.h). Private tables of NVIDIA's driver: we have none. NVRTC, nvJitLink
+ * and others ask for some and go on without; NVIDIA's libraries of kernels need them, and whoever
+ * called such a library should be told. */
 #include "softgpu/driver/core.h"
 
 #include <dlfcn.h>
@@ -42,11 +42,16 @@ static bool needs_them(const char *library)
 
 CUresult sg_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
+    static const CUuuid seam = {SOFTGPU_TABLE};
     static atomic_bool told;
     const char *library;
 
-    (void)ppExportTable;
-    (void)pExportTableId;
+    if (!ppExportTable || !pExportTableId)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (memcmp(pExportTableId, &seam, sizeof(seam)) == 0) {
+        *ppExportTable = softgpu_tools();
+        return CUDA_SUCCESS;
+    }
     if (sg_driver.opt.log < 1 || atomic_load(&told))
         return CUDA_ERROR_NOT_SUPPORTED;
     library = calling_library();

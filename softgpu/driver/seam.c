@@ -250,6 +250,7 @@ const struct softgpu_tools *softgpu_tools(void)
         .place = sg_trace_place,
         .lend = sg_lend,
         .take_back = sg_take_back,
+        .attach_runtime = softgpu_attach_runtime,
     };
 
     return &tools;

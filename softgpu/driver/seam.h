@@ -3,9 +3,9 @@
  * others of calls and of what becomes of objects. Nothing of the driver's inside is needed to
  * include it.
  *
- * A tool calls softgpu_tools() and gives hooks; the runtime calls softgpu_attach_runtime() when it
- * is loaded. These and softgpu_set_hooks() are the exports that are not CUDA's. With no hooks, an
- * exported function pays one branch.
+ * A tool asks cuGetExportTable() for SOFTGPU_TABLE and gives hooks; the runtime calls
+ * attach_runtime of it when it is loaded. As NVIDIA's own parts find each other, so this works
+ * behind a libcuda that forwards, too. With no hooks, an exported function pays one branch.
  */
 #ifndef SG_DRIVER_SEAM_H
 #define SG_DRIVER_SEAM_H
@@ -31,6 +31,8 @@ struct sg_call {
     uint64_t user, start;
 };
 #define SG_CALL_NO_ID 0x10000u
+
+#define SOFTGPU_TABLE "softgpu/tools/1" /* 16 bytes: the id of the table struct softgpu_tools */
 
 /* Of the calling thread; in the driver's thread-local storage. */
 struct softgpu_thread {
@@ -157,16 +159,29 @@ struct softgpu_tools {
      * a finding, static. NULL: not strict, or too much is lent: give it the data itself. */
     void *(*lend)(size_t size, const char *what);
     void (*take_back)(void *lent); /* a later use is a finding; NULL is legal */
+    /* the runtime is there; @runtime is borrowed for ever */
+    void (*attach_runtime)(const struct softgpu_runtime *runtime);
 };
 
-#define SG_SEAM_EXPORT __attribute__((visibility("default")))
+/** softgpu_find_tools - of the driver behind @get_export_table, its cuGetExportTable; NULL: another
+ * driver. Static. Any thread, before cuInit too. */
+static inline const struct softgpu_tools *
+softgpu_find_tools(CUresult (*get_export_table)(const void **table, const CUuuid *id))
+{
+    static const CUuuid id = {SOFTGPU_TABLE};
+    const void *table = NULL;
+    const struct softgpu_tools *tools =
+        get_export_table(&table, &id) == CUDA_SUCCESS ? table : NULL;
 
+    return tools && tools->size == sizeof(*tools) ? tools : NULL;
+}
+
+/* Inside the driver. */
 /** softgpu_tools - static, of this library. Any thread, before cuInit too. */
-SG_SEAM_EXPORT const struct softgpu_tools *softgpu_tools(void);
+const struct softgpu_tools *softgpu_tools(void);
 /** softgpu_set_hooks - call @hooks around every exported function; NULL: no more. @hooks is
  * borrowed until then, and until calls under way have returned. Any thread. */
-SG_SEAM_EXPORT void softgpu_set_hooks(const struct softgpu_hooks *hooks);
-/** softgpu_attach_runtime - the runtime is there; @runtime is borrowed for ever */
-SG_SEAM_EXPORT void softgpu_attach_runtime(const struct softgpu_runtime *runtime);
+void softgpu_set_hooks(const struct softgpu_hooks *hooks);
+void softgpu_attach_runtime(const struct softgpu_runtime *runtime);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * What was executed, when, and for whom: the seam where a stand-in for CUPTI's activity API
- * attaches (softgpu_tools()->set_trace). seam.h tells of calls and objects, this of the work that
+ * attaches (softgpu_tools.set_trace). seam.h tells of calls and objects, this of the work that
  * was queued, which somebody executes later.
  *
  * Who listens is asked when work is submitted, on the calling thread, and may leave a tag; tagged

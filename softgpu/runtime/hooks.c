@@ -29,14 +29,12 @@ cudaError_t sg_rt_hook_exit(struct sg_call *call)
     return (cudaError_t)call->result;
 }
 
-/* Another driver than ours knows of no seam. */
-#pragma weak softgpu_attach_runtime
-
 __attribute__((constructor)) static void attach(void)
 {
     static const struct softgpu_runtime runtime = {.set_hooks = softgpu_rt_set_hooks,
                                                    .symbol = sg_rt_symbol_name};
+    const struct softgpu_tools *tools = softgpu_find_tools(cuGetExportTable);
 
-    if (softgpu_attach_runtime != NULL)
-        softgpu_attach_runtime(&runtime);
+    if (tools != NULL) /* another driver than ours knows of no seam */
+        tools->attach_runtime(&runtime);
 }

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 TLS_MAX = 1280
-OURS = {"softgpu_set_hooks", "softgpu_tools", "softgpu_attach_runtime"}
 # Names that clients ask for first of all; they must be there whatever the generator thinks.
 NEEDED = """cuInit cuDriverGetVersion cuGetErrorString cuGetProcAddress cuGetProcAddress_v2 cuDeviceGet
 cuDeviceGetUuid_v2 cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v4 cuDevicePrimaryCtxRelease_v2
@@ -28,7 +27,7 @@ def main(generator, library, include, cc):
     headers = [f"#include <{h}>" for h in ("cuda.h", "cudaProfiler.h") if gen.read(folders, h)]
     functions = gen.declared_functions(gen.preprocess(cc, folders, headers) + gen.PROFILER)
     graphics, _ = gen.graphics_names(folders)
-    want = set(functions) | set(graphics) | OURS
+    want = set(functions) | set(graphics)
     out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True,
                          check=True).stdout
     have = {line.split()[-1] for line in out.splitlines()}

@@ -49,15 +49,16 @@ static void test_hooks__see_name_parameters_and_result(void **state)
 {
     struct seen s = {0};
     struct softgpu_hooks hooks = {.enter = enter, .exit = leave, .arg = &s};
+    const struct softgpu_tools *tools = softgpu_find_tools(cuGetExportTable);
     int n = 0;
 
     (void)state;
     assert_int_equal(cuInit(0), CUDA_SUCCESS);
-    softgpu_set_hooks(&hooks);
+    tools->set_hooks(&hooks);
     assert_int_equal(cuDeviceGetCount(&n), CUDA_SUCCESS);
     assert_int_equal(cuDeviceGetCount(NULL), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuMemcpyHtoD_v2_ptds(0, NULL, 0), CUDA_ERROR_INVALID_CONTEXT);
-    softgpu_set_hooks(NULL);
+    tools->set_hooks(NULL);
     assert_int_equal(cuDeviceGetCount(&n), CUDA_SUCCESS);
     assert_int_equal(s.enters, 3);
     assert_int_equal(s.exits, 3);

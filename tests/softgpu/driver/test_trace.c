@@ -54,13 +54,13 @@ static int setup(void **state)
     memset(&seen, 0, sizeof(seen));
     correlation = 0;
     queue_setup(state);
-    softgpu_tools()->set_trace(&hooks);
+    softgpu_find_tools(cuGetExportTable)->set_trace(&hooks);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    softgpu_tools()->set_trace(NULL);
+    softgpu_find_tools(cuGetExportTable)->set_trace(NULL);
     return queue_teardown(state);
 }
 
@@ -116,9 +116,9 @@ static void test_trace__what_was_not_wanted_at_its_submission_is_not_told(void *
     OK(queue_mark(q, NULL, 1));
     seen.refuse = 0;
     OK(cuCtxSynchronize());
-    softgpu_tools()->set_trace(NULL);
+    softgpu_find_tools(cuGetExportTable)->set_trace(NULL);
     OK(queue_mark(q, NULL, 2));
-    softgpu_tools()->set_trace(&hooks);
+    softgpu_find_tools(cuGetExportTable)->set_trace(&hooks);
     OK(cuCtxSynchronize());
     assert_int_equal(queue_count(q), 2);
     assert_int_equal(seen.n, 0);
@@ -129,7 +129,7 @@ static void test_trace__what_was_wanted_is_told_though_nobody_listens_when_it_ru
     struct queue *q = *state;
 
     OK(queue_mark(q, NULL, 1));
-    softgpu_tools()->set_trace(NULL);
+    softgpu_find_tools(cuGetExportTable)->set_trace(NULL);
     OK(cuCtxSynchronize());
     only(SOFTGPU_TRACE_KERNEL);
 }
