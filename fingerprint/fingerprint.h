@@ -108,6 +108,12 @@ struct tb_fp tb_fp_host(const void *src, size_t n, uint64_t base);
 struct tb_fp tb_fp_host_pool(const void *src, size_t n, uint64_t base,
                              const struct tb_fp_pool *pool);
 
+/**
+ * tb_fp_sampled - fingerprint of one leaf in @rate, chosen by their index: kind TB_FP_SAMPLED
+ * @rate: 0 or 1: all leaves, the value of tb_fp_host() at base 0 (kind TB_FP_BYTES)
+ */
+struct tb_fp tb_fp_sampled(const void *src, size_t n, uint32_t rate);
+
 /** tb_fp_leaf_count - leaves of n bytes: 0 for 0, else ceil(n / TB_FP_LEAF) */
 static inline size_t tb_fp_leaf_count(size_t n)
 {

@@ -29,6 +29,12 @@ static inline struct tb_fp fp_mix(struct tb_fp_leaf d, uint64_t index)
     return (struct tb_fp){fp_fmix64(d.lo + fp_fmix64(y ^ index)), y};
 }
 
+/* FORMAT.md section 13: the leaf that stands for leaves k * rate to (k + 1) * rate - 1 */
+static inline uint64_t fp_sample(uint64_t k, uint32_t rate)
+{
+    return k == 0 ? 0 : k * rate + ((fp_fmix64(k + 0x9E3779B97F4A7C15u) >> 32) * rate >> 32);
+}
+
 /* Digests of @count whole leaves that lie one after the other. */
 typedef void fp_full_fn(const uint8_t *src, size_t count, struct tb_fp_leaf *out);
 

@@ -17,13 +17,14 @@
 #define TB_FPD_MAX 100u         /* jobs that "twinbit_fp_batch" takes */
 #define TB_FPD_SCRATCH 32u      /* bytes of scratch a slot */
 #define TB_FPD_STRIDED_DIMS 12u /* dimensions of "twinbit_fp_strided" */
+#define TB_FPD_ALONE 16384u     /* up to so many bytes a job has one warp, above whole blocks */
 
 /** struct tb_fpd_job - one buffer; 0 bytes are legal and give L(0): a stamp, behind earlier work */
 struct tb_fpd_job {
     uint64_t src;         /* DEVICE address, any alignment */
     uint64_t bytes;       /* of the buffer */
     uint64_t ticket;      /* of the slot table */
-    uint32_t first_block; /* filled by tb_fpd_plan() */
+    uint32_t first_block; /* filled by tb_fpd_plan(): number of its first warp in the launch */
     uint32_t rate; /* 0, 1: all leaves; n: one leaf of n, chosen by its index: TB_FP_SAMPLED */
 };
 
@@ -47,8 +48,8 @@ struct tb_fpd_strided {
     uint64_t src;   /* DEVICE address of element (0, 0, ...) */
     uint64_t bytes; /* of all elements, dimensions of stride 0 once; filled by the plan */
     uint64_t ticket;
-    uint32_t ndim; /* 0..TB_FPD_STRIDED_DIMS */
-    uint32_t reserved;
+    uint32_t ndim;  /* 0..TB_FPD_STRIDED_DIMS */
+    uint32_t width; /* bytes a load, a power of two; filled by the plan */
     int64_t size[TB_FPD_STRIDED_DIMS];
     int64_t stride[TB_FPD_STRIDED_DIMS]; /* in elements */
 };
@@ -60,15 +61,21 @@ struct tb_fpd_strided {
  * Any number of launches may run at once, on any streams, if their tickets differ.
  */
 uint32_t tb_fpd_plan(struct tb_fpd_batch *b, uint32_t sms);
-/** tb_fpd_plan_strided - the same for a view; drops dimensions of stride 0 and merges what it can
+/**
+ * tb_fpd_plan_strided - the same for a view, which it brings into a form of its own
+ * Returns: 0 if @b is no view: an element size or number of dimensions out of range, a size below 0
  */
 uint32_t tb_fpd_plan_strided(struct tb_fpd_strided *b, uint32_t sms);
 
 /** tb_fpd_is_sampled - is leaf @index among one in @rate? The same on host and device */
 int tb_fpd_is_sampled(uint64_t index, uint32_t rate);
 
-/** tb_fpd_image - the module: a fat binary or PTX, for cuModuleLoadData; static, *@bytes its size
+/**
+ * tb_fpd_image - the module: a fat binary or PTX, for cuModuleLoadData
+ * tb_fpd_ptx - its PTX alone, for a driver that takes no machine code of this compiler
+ * Both static; *@bytes is the size, a NUL follows.
  */
 const void *tb_fpd_image(size_t *bytes);
+const char *tb_fpd_ptx(size_t *bytes);
 
 #endif
