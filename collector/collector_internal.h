@@ -4,8 +4,9 @@
  * run.c is the front: job, signals, socket (server.c), who the processes are (process.c, procfs.c),
  * who is not covered (watch.c). drain.c is the other thread: it owns the rings and the store;
  * ring.c reads one ring, merge.c puts the rings of a process in the order of their sequence
- * numbers, emit.c writes what they hold into the store. The front posts commands; the drain posts
- * nothing back but counters.
+ * numbers and holds events back until their fingerprints are there (slots.c), emit.c writes what
+ * they hold into the store, pending.c what belongs to an event that has not come yet. The front
+ * posts commands; the drain posts nothing back but counters.
  */
 #ifndef TB_COLLECTOR_INTERNAL_H
 #define TB_COLLECTOR_INTERNAL_H
@@ -19,6 +20,7 @@
 
 #include "collector/collector.h"
 #include "common/common.h"
+#include "fingerprint/fingerprint.h"
 #include "recorder/wire.h"
 #include "store/store.h"
 
@@ -95,6 +97,7 @@ struct tb_drain;
 enum tb_drain_kind {
     TB_DRAIN_PROCESS,  /* attached */
     TB_DRAIN_RING,     /* map, bytes: its ring; thread */
+    TB_DRAIN_SLOTS,    /* map, bytes: a slot table; thread: its number */
     TB_DRAIN_SNAPSHOT, /* fd */
     TB_DRAIN_STOPPED,  /* text: recording stopped before there was a ring */
     TB_DRAIN_LOG,      /* text */
@@ -171,6 +174,7 @@ struct tb_ring {
     } text;                        /* a text in several records */
     struct tb_wire_access *access; /* MORE: accesses of the event to come */
     uint32_t access_count, access_size;
+    uint32_t checked;           /* of the front event, so many accesses need no more waiting */
     struct tb_pending_map *map; /* MAP: of the event to come */
     uint32_t map_count, map_size;
 };
@@ -197,7 +201,7 @@ bool tb_ring_is_urgent(struct tb_ring *r);
 
 #define TB_MERGE_WINDOW 16384u /* events of a process whose row ids are remembered */
 
-/* Something that belongs to an event that has not come yet. */
+/* Something that belongs to an event that has not come yet, or whose bytes have not. */
 struct tb_merge_pending {
     struct tb_merge_pending *next;
     uint64_t seq;
@@ -208,6 +212,11 @@ struct tb_merge_pending {
     uint32_t access;
     void *data; /* SNAPSHOT */
     uint64_t bytes;
+    int fd;             /* SNAPSHOT that is read once its ticket is stamped, else -1 */
+    uint32_t table;     /* of the ticket */
+    bool ticket_failed; /* it never was */
+    uint64_t ticket;
+    uint64_t event; /* row, once it was written */
 };
 
 struct tb_merge {
@@ -220,10 +229,19 @@ struct tb_merge {
     uint32_t *thread; /* ordinal -> row, 0: not written yet */
     uint32_t thread_size, autograd, workers;
     struct tb_merge_pending *pending;
+    struct tb_merge_pending *late; /* snapshots of events that were written, not yet stamped */
+    uint32_t late_count;
     size_t spilled;                   /* bytes in fifos */
+    size_t stall_limit, hold_limit;   /* of them, while a number is missing; a fingerprint */
     uint64_t stall_since, full_since; /* a number is missing; and nothing more is spilled */
+    struct tb_slots *slots;
+    uint32_t slot_tables;
+    uint64_t table_waited, table_round; /* for a slot table that nobody sent yet; last look */
     uint64_t steps;
-    bool gone, finished, stop_told;
+    bool held; /* the event that is due waits for a fingerprint */
+    bool gone; /* nothing comes any more: no slot is waited for */
+    bool cut;  /* because recording ended, not the process */
+    bool finished, stop_told;
 };
 
 /* What the merge writes to; owned by the drain. */
@@ -239,11 +257,14 @@ struct tb_sink {
 
 struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *process);
 void tb_merge_free(struct tb_merge *m);
+/** tb_merge_release - unmap its rings and slot tables */
+void tb_merge_release(struct tb_merge *m);
 /** tb_merge_run - write what is in order, at most @budget events; returns how many */
 uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget, uint64_t now);
 /** tb_merge_stops - look for rings that lost something or stopped */
 void tb_merge_stops(struct tb_merge *m, struct tb_sink *sink);
-/** tb_merge_finish - the process is gone: write all that is left, in order, gaps skipped */
+/** tb_merge_finish - the process is gone: write all that is left, in order, gaps skipped; slots
+ * that were not stamped never will be */
 void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink);
 /** tb_merge_is_urgent - much waits in a ring, or its producer does */
 bool tb_merge_is_urgent(struct tb_merge *m);
@@ -253,16 +274,67 @@ void tb_emit_other(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
                    const struct tb_wire_rec *rec);
 void tb_emit_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
                    const struct tb_wire_event *e);
-/** tb_emit_snapshot - takes @data (malloc'ed); waits for the event if it has not come yet */
-void tb_emit_snapshot(struct tb_merge *m, struct tb_sink *sink, uint64_t seq, uint32_t access,
-                      void *data, uint64_t bytes);
+/** tb_emit_accesses - those of event @e at the front of @r: @behind its record, or of its MORE
+ * records and the rest; NULL: nonsense. Borrowed until the ring is popped or spilled */
+const struct tb_wire_access *tb_emit_accesses(struct tb_ring *r, const struct tb_wire_event *e,
+                                              const struct tb_wire_access *behind);
 void tb_emit_lost(struct tb_merge *m, struct tb_sink *sink, uint64_t count, const char *why);
 void tb_emit_cover(struct tb_sink *sink, uint32_t row, unsigned severity, const char *kind,
                    const char *subject, const char *detail);
-/** tb_emit_leftover - what waited for events that never came */
-void tb_emit_leftover(struct tb_merge *m, struct tb_sink *sink);
+/** tb_emit_row - row id of an event written lately; 0: too long ago, or never */
+uint64_t tb_emit_row(const struct tb_merge *m, uint64_t seq);
 /** tb_sink_ok - false after the first error; keeps it */
 bool tb_sink_ok(struct tb_sink *sink, enum tb_status status, const struct tb_error *err);
+
+/* ---------------------------------------------------------------- pending.c (drain thread) */
+
+/** tb_pending_snapshot - takes @fd, a snapshot's memfd; waits for its event and for its bytes */
+void tb_pending_snapshot(struct tb_merge *m, struct tb_sink *sink, int fd);
+/** tb_pending_cover - a COVER record at the front of @r; waits for its event */
+void tb_pending_cover(struct tb_merge *m, struct tb_sink *sink, const struct tb_ring *r,
+                      const struct tb_wire_cover *c);
+/** tb_pending_release - event @seq was written as row @event, 0 if it could not be */
+void tb_pending_release(struct tb_merge *m, struct tb_sink *sink, uint64_t seq, uint64_t event);
+/** tb_pending_late - write the snapshots whose bytes have come meanwhile */
+void tb_pending_late(struct tb_merge *m, struct tb_sink *sink);
+/** tb_pending_leftover - what waited for events or bytes that never came */
+void tb_pending_leftover(struct tb_merge *m, struct tb_sink *sink);
+
+/* ---------------------------------------------------------------- slots.c (drain thread) */
+
+/* One slot table; without @map, one that was waited for in vain. */
+struct tb_slots {
+    struct tb_slots *next;
+    void *map;
+    size_t map_bytes;
+    struct tb_wire_slot *slot;
+    uint32_t table, count;
+    uint64_t *taken;  /* of each slot, as it was told to the job */
+    uint64_t highest; /* ticket taken */
+};
+
+enum tb_slot_state {
+    TB_SLOT_WAIT,     /* not stamped yet */
+    TB_SLOT_THERE,    /* it has its fingerprint */
+    TB_SLOT_LOST,     /* written over before it was read */
+    TB_SLOT_BAD,      /* no such table or ticket, or it was taken before */
+    TB_SLOT_NO_TABLE, /* a table with that number may still come */
+};
+
+/** tb_slots_new - takes @map; NULL, and @map stays the caller's: it is no slot table */
+struct tb_slots *tb_slots_new(void *map, size_t bytes, uint32_t table, uint64_t nonce);
+void tb_slots_free(struct tb_slots *s);
+/** tb_slots_add - takes @s; false: too many, or that number is in use */
+bool tb_slots_add(struct tb_merge *m, struct tb_slots *s);
+enum tb_slot_state tb_slots_look(const struct tb_merge *m, uint64_t table, uint64_t ticket);
+/** tb_slots_take - the fingerprint if it is THERE; THERE and LOST give the slot back to the job */
+enum tb_slot_state tb_slots_take(struct tb_merge *m, uint64_t table, uint64_t ticket,
+                                 struct tb_fp *fp);
+/** tb_slots_passed - stamped, whether taken meanwhile or not */
+bool tb_slots_passed(const struct tb_merge *m, uint64_t table, uint64_t ticket);
+/** tb_slots_hold - must the front event of @r, with these accesses, wait for a slot? */
+bool tb_slots_hold(struct tb_merge *m, struct tb_ring *r, const struct tb_wire_access *a,
+                   uint32_t n, uint64_t now);
 
 /* ---------------------------------------------------------------- server.c */
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -112,38 +111,26 @@ static void add_ring(struct tb_drain *d, struct tb_merge *m, const struct tb_dra
     m->rings = r;
 }
 
-/* Head and bytes of a snapshot's memfd; NULL if it is none. */
-static void *read_snapshot(int fd, struct tb_wire_snapshot *head)
+static void add_slots(struct tb_drain *d, struct tb_merge *m, const struct tb_drain_cmd *cmd)
 {
-    struct stat st;
+    struct tb_slots *s = m && !m->finished
+                             ? tb_slots_new(cmd->map, cmd->bytes, cmd->thread, m->process->nonce)
+                             : NULL;
 
-    if (fstat(fd, &st) != 0 || st.st_size < TB_WIRE_RING_PAGE ||
-        pread(fd, head, sizeof(*head), 0) != (ssize_t)sizeof(*head) ||
-        head->magic != TB_WIRE_MAGIC || head->version != TB_WIRE_VERSION ||
-        head->bytes > (uint64_t)st.st_size - TB_WIRE_RING_PAGE)
-        return NULL;
-    uint8_t *data = malloc(head->bytes ? head->bytes : 1);
-    for (uint64_t done = 0; data && done < head->bytes;) {
-        ssize_t n = pread(fd, data + done, head->bytes - done, (off_t)(TB_WIRE_RING_PAGE + done));
-        if (n <= 0) {
-            free(data);
-            return NULL;
-        }
-        done += (uint64_t)n;
-    }
-    return data;
+    if (!s)
+        (void)munmap(cmd->map, cmd->bytes);
+    if (s && tb_slots_add(m, s))
+        return;
+    tb_slots_free(s);
+    tb_emit_cover(&d->sink, m ? m->row : 0, 2, "record", "slots", "a slot table could not be used");
 }
 
 static void add_snapshot(struct tb_drain *d, struct tb_merge *m, const struct tb_drain_cmd *cmd)
 {
-    struct tb_wire_snapshot head = {0};
-    void *data = read_snapshot(cmd->fd, &head);
-
-    (void)close(cmd->fd);
-    if (m && data)
-        tb_emit_snapshot(m, &d->sink, head.seq, head.access, data, head.bytes);
+    if (m)
+        tb_pending_snapshot(m, &d->sink, cmd->fd);
     else
-        free(data);
+        (void)close(cmd->fd);
 }
 
 static void process_gone(struct tb_drain *d, struct tb_merge *m)
@@ -151,12 +138,7 @@ static void process_gone(struct tb_drain *d, struct tb_merge *m)
     if (!m || m->finished)
         return;
     tb_merge_finish(m, &d->sink);
-    while (m->rings) { /* its memory goes back now, not at the end of a long job */
-        struct tb_ring *r = m->rings;
-        m->rings = r->next;
-        tb_ring_free(r);
-    }
-    m->last = NULL;
+    tb_merge_release(m); /* its memory goes back now, not at the end of a long job */
     (void)__atomic_add_fetch(&d->finished, 1, __ATOMIC_RELEASE);
 }
 
@@ -171,6 +153,9 @@ static bool run_command(struct tb_drain *d, struct tb_drain_cmd *cmd)
         break;
     case TB_DRAIN_RING:
         add_ring(d, m, cmd);
+        break;
+    case TB_DRAIN_SLOTS:
+        add_slots(d, m, cmd);
         break;
     case TB_DRAIN_SNAPSHOT:
         add_snapshot(d, m, cmd);
@@ -291,6 +276,7 @@ static void *drain_main(void *arg)
     for (struct tb_merge *m = d->merges; m; m = m->next) {
         for (struct tb_ring *r = m->rings; r; r = r->next)
             tb_ring_freeze(r); /* whoever still lives goes on writing: there must be an end */
+        m->cut = true;
         process_gone(d, m);
     }
     flush(d);

@@ -76,127 +76,9 @@ static uint32_t thread_row(struct tb_merge *m, struct tb_sink *sink, uint32_t or
     return m->thread[ordinal];
 }
 
-static uint32_t known_thread(const struct tb_merge *m, uint32_t ordinal)
-{
-    return ordinal < m->thread_size ? m->thread[ordinal] : 0;
-}
-
-/* ---------------------------------------------------------------- what belongs to an event by
- * number */
-
-/* Row id of an event written lately; 0: too long ago. */
-static uint64_t event_row(const struct tb_merge *m, uint64_t seq)
+uint64_t tb_emit_row(const struct tb_merge *m, uint64_t seq)
 {
     return seq < m->seq && m->seq - seq <= TB_MERGE_WINDOW ? m->id[seq % TB_MERGE_WINDOW] : 0;
-}
-
-static void write_cover(struct tb_merge *m, struct tb_sink *sink, const struct tb_merge_pending *p,
-                        uint64_t event)
-{
-    struct tb_error err = {0};
-    char *subject = strchr(p->text, '\t');
-    char *detail = subject ? strchr(subject + 1, '\t') : NULL;
-
-    if (!detail)
-        return;
-    *subject = *detail = 0;
-    (void)tb_sink_ok(sink,
-                     tb_store_coverage(sink->store, m->row, known_thread(m, p->thread), event,
-                                       p->severity, p->text, subject + 1, detail + 1, p->count,
-                                       &err),
-                     &err);
-}
-
-static void write_pending(struct tb_merge *m, struct tb_sink *sink,
-                          const struct tb_merge_pending *p, uint64_t event)
-{
-    struct tb_error err = {0};
-
-    sink->dirty = true;
-    if (sink->error.status != TB_OK)
-        return;
-    if (p->text)
-        write_cover(m, sink, p, event);
-    else if (event)
-        (void)tb_sink_ok(
-            sink, tb_store_snapshot(sink->store, event, p->access, p->data, p->bytes, &err), &err);
-    else
-        tb_emit_cover(sink, m->row, 1, "snapshot", "event", "its event was not recorded");
-}
-
-static void free_pending(struct tb_merge_pending *p)
-{
-    free(p->text);
-    free(p->data);
-    free(p);
-}
-
-/* Now, or when event @p->seq is written. Takes @p. */
-static void write_or_wait(struct tb_merge *m, struct tb_sink *sink, struct tb_merge_pending *p)
-{
-    if (p->seq != UINT64_MAX && p->seq >= m->seq && !m->finished) {
-        p->next = m->pending;
-        m->pending = p;
-        return;
-    }
-    write_pending(m, sink, p, p->seq == UINT64_MAX ? 0 : event_row(m, p->seq));
-    free_pending(p);
-}
-
-static void release_pending(struct tb_merge *m, struct tb_sink *sink, uint64_t seq, uint64_t event)
-{
-    for (struct tb_merge_pending **at = &m->pending; *at;) {
-        struct tb_merge_pending *p = *at;
-        if (p->seq != seq) {
-            at = &p->next;
-            continue;
-        }
-        *at = p->next;
-        write_pending(m, sink, p, event);
-        free_pending(p);
-    }
-}
-
-void tb_emit_leftover(struct tb_merge *m, struct tb_sink *sink)
-{
-    while (m->pending) {
-        struct tb_merge_pending *p = m->pending;
-        m->pending = p->next;
-        write_pending(m, sink, p, 0);
-        free_pending(p);
-    }
-}
-
-void tb_emit_snapshot(struct tb_merge *m, struct tb_sink *sink, uint64_t seq, uint32_t access,
-                      void *data, uint64_t bytes)
-{
-    struct tb_merge_pending *p = calloc(1, sizeof(*p));
-
-    if (!p) {
-        free(data);
-        return;
-    }
-    sink->snapshots++;
-    *p = (struct tb_merge_pending){.seq = seq, .access = access, .data = data, .bytes = bytes};
-    write_or_wait(m, sink, p);
-}
-
-static void emit_cover_record(struct tb_merge *m, struct tb_sink *sink, const struct tb_ring *r,
-                              const struct tb_wire_cover *c)
-{
-    struct tb_merge_pending *p = calloc(1, sizeof(*p));
-    uint32_t len = c->len;
-
-    if (p && len <= r->current - sizeof(*c)) {
-        *p = (struct tb_merge_pending){
-            .seq = c->seq, .thread = r->thread, .severity = c->severity, .count = c->count};
-        p->text = strndup((const char *)(c + 1), len);
-        if (p->text) {
-            write_or_wait(m, sink, p);
-            return;
-        }
-    }
-    free(p);
 }
 
 /* ---------------------------------------------------------------- texts */
@@ -254,7 +136,7 @@ static void text_complete(struct tb_merge *m, struct tb_sink *sink, struct tb_ri
         write_meta(m, sink, r->text.text);
         break;
     case TB_REC_STACK:
-        event = event_row(m, r->text.value);
+        event = tb_emit_row(m, r->text.value);
         if (event)
             (void)tb_sink_ok(
                 sink, tb_store_stack(sink->store, event, r->text.text, r->text.len, &err), &err);
@@ -336,7 +218,7 @@ void tb_emit_other(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
         r->thread = ((const struct tb_wire_def *)(const void *)rec)->id;
         break;
     case TB_REC_COVER:
-        emit_cover_record(m, sink, r, (const void *)rec);
+        tb_pending_cover(m, sink, r, (const void *)rec);
         break;
     case TB_REC_MAP:
         keep_map(r, (const void *)rec);
@@ -351,13 +233,69 @@ void tb_emit_other(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
 
 /* ---------------------------------------------------------------- events */
 
-static void convert_access(const struct tb_wire_access *in, struct tb_store_access *out)
+/* Fingerprints of an event that are not there, by why. */
+struct missing {
+    uint32_t never, lost, bad;
+};
+
+/* What the device left in the slot of a pending access; false: nothing. */
+static bool take_slot(struct tb_merge *m, const struct tb_wire_access *in, struct tb_fp *fp,
+                      struct missing *missing)
 {
+    switch (tb_slots_take(m, in->fp_b, in->fp_a, fp)) {
+    case TB_SLOT_THERE:
+        return true;
+    case TB_SLOT_LOST:
+        missing->lost++;
+        break;
+    case TB_SLOT_WAIT:
+        missing->never++;
+        break;
+    case TB_SLOT_BAD:
+    case TB_SLOT_NO_TABLE:
+        missing->bad++;
+        break;
+    }
+    return false;
+}
+
+static void convert_access(struct tb_merge *m, const struct tb_wire_access *in,
+                           struct tb_store_access *out, struct missing *missing)
+{
+    struct tb_fp fp = {in->fp_a, in->fp_b};
+
     out->alloc = in->alloc & TB_ALLOC_MASK;
     out->offset = in->offset;
     out->fp_kind = (uint8_t)(in->alloc >> 48);
-    memcpy(out->fp, &in->fp_a, 8); /* little-endian, as all machines this builds for */
-    memcpy(out->fp + 8, &in->fp_b, 8);
+    if ((in->alloc & TB_ACCESS_PENDING) && !take_slot(m, in, &fp, missing))
+        out->fp_kind = TB_FP_NONE;
+    if (out->fp_kind == TB_FP_NONE)
+        fp = (struct tb_fp){0, 0};
+    tb_fp_store(out->fp, fp);
+}
+
+/* Counted by thread and what was done, not by event: of a job that was killed there may be many. */
+static void cover_missing(struct tb_merge *m, struct tb_sink *sink, const struct tb_store_event *e,
+                          const struct missing *missing)
+{
+    struct tb_error err = {0};
+    const struct tb_site *site = tb_store_site(sink->store, e->site);
+    const struct {
+        uint32_t count;
+        const char *detail;
+    } row[] = {
+        {missing->never, m->cut ? "never arrived: recording ended before its device wrote it"
+                                : "never arrived: the process ended before its device wrote it"},
+        {missing->lost, "never arrived: its slot was written over before it was read"},
+        {missing->bad, "never arrived: no such ticket or slot table"},
+    };
+
+    for (size_t i = 0; site && i < TB_ARRAY_LEN(row); i++)
+        if (row[i].count && sink->error.status == TB_OK)
+            (void)tb_sink_ok(sink,
+                             tb_store_coverage(sink->store, m->row, e->thread, 0, 1, "fingerprint",
+                                               site->name, row[i].detail, row[i].count, &err),
+                             &err);
 }
 
 static bool store_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
@@ -366,6 +304,7 @@ static bool store_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring
 {
     struct tb_error err = {0};
     struct tb_store_access few[16], *a = few;
+    struct missing missing = {0};
     struct tb_store_event out = {
         .thread = thread_row(m, sink, r->thread, e->flags & TB_EVF_BACKWARD),
         .kind = e->kind,
@@ -385,10 +324,12 @@ static bool store_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring
     if (e->accesses > TB_ARRAY_LEN(few) && !(a = calloc(e->accesses, sizeof(*a))))
         return false;
     for (uint32_t i = 0; i < e->accesses; i++)
-        convert_access(&in[i], &a[i]);
+        convert_access(m, &in[i], &a[i], &missing);
     st = tb_store_event(sink->store, &out, a, e->accesses, row, &err);
     if (a != few)
         free(a);
+    if (st == TB_OK)
+        cover_missing(m, sink, &out, &missing);
     if (st == TB_ERR_ARG) { /* does not fit its site: the tap's mistake, not the store's end */
         tb_emit_cover(sink, m->row, 2, "record", "event", err.text);
         return false;
@@ -411,10 +352,8 @@ static void store_maps(struct tb_sink *sink, struct tb_ring *r, uint64_t seq, ui
     r->map_count = 0;
 }
 
-/* The accesses of @e: behind its record, or those of the MORE records and the rest. NULL: nonsense.
- */
-static const struct tb_wire_access *event_accesses(struct tb_ring *r, const struct tb_wire_event *e,
-                                                   const struct tb_wire_access *behind)
+const struct tb_wire_access *tb_emit_accesses(struct tb_ring *r, const struct tb_wire_event *e,
+                                              const struct tb_wire_access *behind)
 {
     uint32_t more = r->access_count, rest;
 
@@ -435,7 +374,7 @@ void tb_emit_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
                    const struct tb_wire_event *record)
 {
     struct tb_wire_event e = *record;
-    const struct tb_wire_access *access = event_accesses(r, &e, (const void *)(record + 1));
+    const struct tb_wire_access *access = tb_emit_accesses(r, &e, (const void *)(record + 1));
     uint64_t row = 0;
 
     sink->dirty = true;
@@ -454,7 +393,7 @@ void tb_emit_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
     m->id[e.seq % TB_MERGE_WINDOW] = row;
     m->seq = e.seq + 1;
     if (m->pending)
-        release_pending(m, sink, e.seq, row);
+        tb_pending_release(m, sink, e.seq, row);
     store_maps(sink, r, e.seq, row);
     r->access_count = 0;
 }

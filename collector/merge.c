@@ -6,6 +6,9 @@
 
 /* What fifos of a process may hold before a missing number is given up. */
 #define SPILL_LIMIT (64u << 20)
+/* The same while the event that is due waits for its device: it is not given up, but no more is
+ * taken out of the rings, and the producers wait. */
+#define HOLD_LIMIT (256u << 20)
 /* How long a number may be missing while the process lives and others wait behind it. */
 #define GAP_NS 5000000000u
 /* The same once no more is taken out of the rings, so that producers wait too: they do so for 2 s.
@@ -23,6 +26,7 @@ struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *proce
         return NULL;
     }
     m->process = process;
+    m->hold_limit = HOLD_LIMIT;
     tb_process_row(process, &row);
     if (sink->error.status == TB_OK &&
         tb_sink_ok(sink, tb_store_add_process(sink->store, &row, &m->row, &err), &err))
@@ -31,15 +35,26 @@ struct tb_merge *tb_merge_new(struct tb_sink *sink, struct tb_col_process *proce
     return m;
 }
 
-void tb_merge_free(struct tb_merge *m)
+void tb_merge_release(struct tb_merge *m)
 {
-    if (!m)
-        return;
     while (m->rings) {
         struct tb_ring *r = m->rings;
         m->rings = r->next;
         tb_ring_free(r);
     }
+    m->last = NULL;
+    while (m->slots) {
+        struct tb_slots *s = m->slots;
+        m->slots = s->next;
+        tb_slots_free(s);
+    }
+}
+
+void tb_merge_free(struct tb_merge *m)
+{
+    if (!m)
+        return;
+    tb_merge_release(m);
     free(m->id);
     free(m->thread);
     free(m);
@@ -104,29 +119,37 @@ static void tell_all(struct tb_merge *m)
     }
 }
 
-/* No ring has the number that is due: keep the producers going, and give it up if it does not come.
- */
+/* Nothing can be written: keep the producers going. */
+static void spill_rings(struct tb_merge *m, size_t limit)
+{
+    for (struct tb_ring *r = m->rings; r; r = r->next) {
+        if (m->spilled >= limit || (tb_ring_pending(r) <= r->size / 4 && !tb_ring_is_urgent(r)))
+            continue;
+        size_t before = r->fifo_end - r->fifo_start;
+        m->spilled += tb_ring_spill(r);
+        if (before == 0)
+            r->current = 0;
+    }
+}
+
+/* No ring has the number that is due: give it up if it does not come. */
 static void wait_for_number(struct tb_merge *m, struct tb_sink *sink, uint64_t now)
 {
     uint64_t lowest = UINT64_MAX;
 
-    for (struct tb_ring *r = m->rings; r; r = r->next) {
+    for (struct tb_ring *r = m->rings; r; r = r->next)
         if (r->has_front && r->front < lowest)
             lowest = r->front;
-        if (tb_ring_pending(r) > r->size / 4 && m->spilled < SPILL_LIMIT) {
-            size_t before = r->fifo_end - r->fifo_start;
-            m->spilled += tb_ring_spill(r);
-            if (before == 0)
-                r->current = 0;
-        }
-    }
+    if (!m->stall_since) /* what an event that was held back left in the fifos does not count */
+        m->stall_limit = m->spilled + SPILL_LIMIT;
+    spill_rings(m, m->stall_limit);
     if (lowest == UINT64_MAX) {
         m->stall_since = m->full_since = 0;
         return;
     }
     if (!m->stall_since)
         m->stall_since = now;
-    if (m->spilled < SPILL_LIMIT)
+    if (m->spilled < m->stall_limit)
         m->full_since = 0;
     else if (!m->full_since)
         m->full_since = now;
@@ -137,13 +160,30 @@ static void wait_for_number(struct tb_merge *m, struct tb_sink *sink, uint64_t n
     m->stall_since = m->full_since = 0;
 }
 
+/* Is the front of @r an event whose fingerprints are still to come? */
+static bool is_held(struct tb_merge *m, struct tb_ring *r, uint64_t now)
+{
+    const struct tb_wire_rec *rec = tb_ring_peek(r);
+
+    if (m->gone || rec->kind != TB_REC_EVENT || r->front < m->seq)
+        return false;
+    struct tb_wire_event e = *(const struct tb_wire_event *)(const void *)rec;
+    const struct tb_wire_access *a =
+        tb_emit_accesses(r, &e, (const void *)((const uint8_t *)rec + sizeof(e)));
+    return a && tb_slots_hold(m, r, a, e.accesses, now);
+}
+
 /* Takes up to @budget numbers that are due; how many. */
-static uint32_t take_due(struct tb_merge *m, struct tb_sink *sink, uint32_t budget)
+static uint32_t take_due(struct tb_merge *m, struct tb_sink *sink, uint32_t budget, uint64_t now)
 {
     struct tb_ring *r;
     uint32_t done = 0;
 
+    m->held = false;
     while (done < budget && (r = ring_with(m, sink, m->seq)) != NULL) {
+        m->held = is_held(m, r, now);
+        if (m->held)
+            break;
         take(m, sink, r);
         done++;
     }
@@ -153,12 +193,15 @@ static uint32_t take_due(struct tb_merge *m, struct tb_sink *sink, uint32_t budg
 
 uint32_t tb_merge_run(struct tb_merge *m, struct tb_sink *sink, uint32_t budget, uint64_t now)
 {
-    uint32_t done = take_due(m, sink, budget);
+    uint32_t done = take_due(m, sink, budget, now);
 
-    if (done)
+    if (done || m->held)
         m->stall_since = m->full_since = 0;
-    if (done < budget)
+    if (m->held)
+        spill_rings(m, m->hold_limit);
+    else if (done < budget)
         wait_for_number(m, sink, now);
+    tb_pending_late(m, sink);
     return done;
 }
 
@@ -225,8 +268,9 @@ void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
 {
     uint64_t lowest = 0, gap = 0;
 
+    m->gone = true;
     do {
-        while (take_due(m, sink, UINT32_MAX))
+        while (take_due(m, sink, UINT32_MAX, 0))
             ;
         if (!lowest_front(m, sink, &lowest))
             break;
@@ -239,11 +283,13 @@ void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
         tb_emit_lost(m, sink, gap, "number that no ring had");
     tb_merge_stops(m, sink);
     m->finished = true;
-    tb_emit_leftover(m, sink);
+    tb_pending_leftover(m, sink);
 }
 
 bool tb_merge_is_urgent(struct tb_merge *m)
 {
+    if (m->held && m->spilled >= m->hold_limit) /* only its device can help */
+        return false;
     for (struct tb_ring *r = m->rings; r; r = r->next)
         if (tb_ring_is_urgent(r))
             return true;

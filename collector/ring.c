@@ -9,6 +9,7 @@
 
 /* How far the producer's knowledge of the tail may lag behind. */
 #define TELL_BYTES (16u * 1024u)
+#define FIFO_KEEP (4u << 20) /* an empty fifo may keep so much */
 
 static bool good_head(const struct tb_wire_ring *page, size_t bytes)
 {
@@ -103,18 +104,30 @@ const struct tb_wire_rec *tb_ring_peek(struct tb_ring *r)
     }
 }
 
+/* A long wait is over: its memory goes back. */
+static void fifo_emptied(struct tb_ring *r)
+{
+    r->fifo_start = r->fifo_end = 0;
+    if (r->fifo_size <= FIFO_KEEP)
+        return;
+    free(r->fifo);
+    r->fifo = NULL;
+    r->fifo_size = 0;
+}
+
 void tb_ring_pop(struct tb_ring *r)
 {
     if (r->fifo_start < r->fifo_end) {
         r->fifo_start += r->current;
         if (r->fifo_start == r->fifo_end)
-            r->fifo_start = r->fifo_end = 0;
+            fifo_emptied(r);
     } else {
         r->tail += r->current;
         if (r->tail - r->told >= TELL_BYTES)
             tb_ring_tell(r);
     }
     r->current = 0;
+    r->checked = 0;
     r->has_front = false;
 }
 
@@ -135,12 +148,13 @@ static bool fifo_room(struct tb_ring *r, size_t bytes)
 {
     if (r->fifo_end + bytes <= r->fifo_size)
         return true;
-    if (r->fifo_start) {
+    if (r->fifo_start >= r->fifo_size / 2) { /* seldom: what comes in little by little is not moved
+                                                each time */
         memmove(r->fifo, r->fifo + r->fifo_start, r->fifo_end - r->fifo_start);
         r->fifo_end -= r->fifo_start;
         r->fifo_start = 0;
     }
-    size_t size = r->fifo_size ? r->fifo_size : 256 * 1024;
+    size_t size = r->fifo_size ? r->fifo_size : 256ul * 1024;
     while (size < r->fifo_end + bytes)
         size *= 2;
     uint8_t *p = size == r->fifo_size ? r->fifo : realloc(r->fifo, size);

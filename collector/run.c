@@ -135,12 +135,16 @@ static void on_hello(void *arg, pid_t pid, const struct tb_wire_msg *msg)
         process_gone(c, before);
 }
 
-static void on_ring(struct tb_col *c, struct tb_col_process *p, const struct tb_wire_msg *msg,
-                    int fd)
+/* A ring or a slot table: memory that the job and the drain share. */
+static void on_shared(struct tb_col *c, struct tb_col_process *p, const struct tb_wire_msg *msg,
+                      int fd)
 {
+    bool ring = msg->kind == TB_MSG_RING;
     struct stat st;
-    struct tb_drain_cmd cmd = {.kind = TB_DRAIN_RING, .process = p, .thread = msg->thread};
+    struct tb_drain_cmd cmd = {
+        .kind = ring ? TB_DRAIN_RING : TB_DRAIN_SLOTS, .process = p, .thread = msg->thread};
 
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK); /* the job has done so; a file has no seals */
     if (fstat(fd, &st) != 0 || st.st_size <= TB_WIRE_RING_PAGE)
         return;
     cmd.bytes = (size_t)st.st_size;
@@ -148,7 +152,8 @@ static void on_ring(struct tb_col *c, struct tb_col_process *p, const struct tb_
     if (cmd.map != MAP_FAILED)
         tb_drain_post(c->drain, &cmd);
     else
-        keep_line(c, "a ring of the job could not be mapped");
+        keep_line(c, ring ? "a ring of the job could not be mapped"
+                          : "a slot table of the job could not be mapped");
 }
 
 static void on_log(struct tb_col *c, struct tb_col_process *p, const struct tb_wire_msg *msg)
@@ -176,8 +181,8 @@ static void on_message(void *arg, pid_t pid, const struct tb_wire_msg *msg, int 
                       &(struct tb_drain_cmd){.kind = TB_DRAIN_SNAPSHOT, .process = p, .fd = fd});
         return;
     }
-    if (p && msg->kind == TB_MSG_RING && fd >= 0)
-        on_ring(c, p, msg, fd);
+    if (p && (msg->kind == TB_MSG_RING || msg->kind == TB_MSG_SLOTS) && fd >= 0)
+        on_shared(c, p, msg, fd);
     else if (p && msg->kind == TB_MSG_LOG)
         on_log(c, p, msg);
     if (fd >= 0)

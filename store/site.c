@@ -132,7 +132,7 @@ static enum tb_status parse_access(struct parser *s, char *line)
 
     if (!strides)
         return bad(s, "fewer than six words");
-    if (strlen(mode) != 1 || !strchr("rwghsx", *mode))
+    if (strlen(mode) != 1 || !strchr("rwghsxq", *mode))
         return bad(s, "no such mode");
     a->mode = *mode;
     a->dtype = (uint8_t)tb_dtype_from_name(dtype, strlen(dtype));
@@ -193,6 +193,32 @@ static enum tb_status lay_out(struct parser *s, const char *text, size_t n)
     return TB_OK;
 }
 
+/* What stands behind the first tab of line 2, cut off there; "" if there is none. */
+static const char *cut_detail(char *name)
+{
+    char *tab = strchr(name, '\t');
+
+    if (!tab)
+        return "";
+    *tab = '\0';
+    return tab + 1;
+}
+
+const char *tb_site_value(const struct tb_site *site, const char *key, size_t *n)
+{
+    size_t len = strlen(key);
+
+    for (const char *p = site->detail; *p;) {
+        size_t word = strcspn(p, "\t");
+        if (word > len && strncmp(p, key, len) == 0 && p[len] == '=') {
+            *n = word - len - 1;
+            return p + len + 1;
+        }
+        p += word + (p[word] == '\t');
+    }
+    return NULL;
+}
+
 enum tb_status tb_site_parse(const char *text, size_t n, struct tb_site_full **out,
                              struct tb_error *err)
 {
@@ -209,6 +235,7 @@ enum tb_status tb_site_parse(const char *text, size_t n, struct tb_site_full **o
         return rc;
     s.full->site.tap = next_line(&s);
     s.full->site.name = next_line(&s);
+    s.full->site.detail = cut_detail((char *)(uintptr_t)s.full->site.name);
     if (!*s.full->site.tap || !*s.full->site.name)
         rc = bad(&s, "tap or name is empty");
     for (uint32_t i = 0; rc == TB_OK && i < s.full->site.access_count; i++)

@@ -16,7 +16,7 @@
 #include "common/common.h"
 
 #define TB_STORE_APPLICATION_ID 0x54574254 /* "TWBT" */
-#define TB_STORE_VERSION 1                 /* user_version */
+#define TB_STORE_VERSION 2                 /* user_version */
 #define TB_STORE_SEGMENT_EVENTS 1024u
 #define TB_STORE_ACCESS_SHIFT 16 /* access id = event id << 16 | index */
 #define TB_STORE_MAX_ACCESSES 65536u
@@ -55,7 +55,7 @@ struct tb_store_access {
 
 /* One access line of a site, parsed. Pointers live as long as the handle they came from. */
 struct tb_site_access {
-    char mode;     /* r w g h s x */
+    char mode;     /* r w g h s x q */
     uint8_t dtype; /* enum tb_dtype (fingerprint.h) */
     bool contiguous;
     int ndim;
@@ -69,6 +69,7 @@ struct tb_site {
     uint32_t id;
     uint8_t hash[16]; /* XXH3-128 of the text */
     const char *tap, *name, *text;
+    const char *detail; /* what stands behind the name: "key=value" with tabs between, or "" */
     uint32_t access_count;
     const struct tb_site_access *access;
 };
@@ -116,6 +117,11 @@ enum tb_status tb_store_add_thread(struct tb_store *s, uint32_t process, uint32_
  * not parse */
 enum tb_status tb_store_intern_site(struct tb_store *s, const char *text, size_t n, uint32_t *id,
                                     struct tb_error *err) TB_MUST_CHECK;
+/** tb_store_site - a site that was interned; NULL: no such id. Lives until tb_store_close() */
+const struct tb_site *tb_store_site(const struct tb_store *s, uint32_t id);
+/** tb_site_value - what @key has in the site's detail: *@n bytes, not NUL-terminated; NULL: nothing
+ */
+const char *tb_site_value(const struct tb_site *site, const char *key, size_t *n);
 /** tb_store_intern_range - id of "phase\tmodule-path\tuser" */
 enum tb_status tb_store_intern_range(struct tb_store *s, const char *text, size_t n, uint32_t *id,
                                      struct tb_error *err) TB_MUST_CHECK;

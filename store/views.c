@@ -10,10 +10,10 @@ const char tb_schema_views[] =
 
     "CREATE VIEW v_kinds(kind, kindName) AS VALUES "
     "(1,'op'),(2,'step'),(3,'state'),(4,'collective'),"
-    "(5,'host');"
+    "(5,'host'),(6,'launch'),(7,'copy'),(8,'set'),(9,'graph'),(10,'sync');"
 
     "CREATE VIEW v_fpKinds(fpKind, fpKindName) AS VALUES (0,'none'),(1,'bytes'),(2,'row-major'),"
-    "(3,'scalar'),(4,'state');"
+    "(3,'scalar'),(4,'state'),(5,'sampled');"
 
     "CREATE VIEW v_threads AS SELECT t.id AS threadId, t.processId, p.globalPid, p.pid, p.rank,"
     " p.worker, p.identity AS process, t.ordinal, r.value AS role,"
@@ -22,7 +22,11 @@ const char tb_schema_views[] =
     " LEFT JOIN StringIds r ON r.id = t.nameId;"
 
     "CREATE VIEW v_sites AS SELECT s.id AS siteId, tap.value AS tap, name.value AS operator,"
-    " s.accessCount, lower(hex(s.hash)) AS hash, s.text FROM sites s"
+    " s.accessCount, lower(hex(s.hash)) AS hash, s.text,"
+    /* line 2 behind its first tab */
+    " CASE WHEN instr(line2, char(9)) THEN substr(line2, instr(line2, char(9)) + 1) END AS detail"
+    " FROM (SELECT *, substr(rest, 1, instr(rest, char(10)) - 1) AS line2 FROM"
+    " (SELECT *, substr(text, instr(text, char(10)) + 1) AS rest FROM sites)) s"
     " LEFT JOIN StringIds tap ON tap.id = s.tapId LEFT JOIN StringIds name ON name.id = s.nameId;"
 
     "CREATE VIEW v_ranges AS SELECT r.id AS rangeId, phase.value AS phase, module.value AS module,"

@@ -266,7 +266,7 @@ static enum tb_status begin_file(struct tb_store *s, struct tb_error *err)
         (void)tb_writer_run(s, TB_SQL_META, "tt", "state", "incomplete");
         (void)tb_writer_run(s, TB_SQL_META_SCHEMA, "");
         put_number(s, "minReader", TB_STORE_MIN_READER);
-        put_number(s, "features", TB_STORE_FEATURES);
+        put_number(s, "features", 0);
         put_number(s, "startMonotonicNs", s->base_ns);
         put_number(s, "startUtcNs", (uint64_t)utc.tv_sec * 1000000000u + (uint64_t)utc.tv_nsec);
         tb_writer_commit(s);

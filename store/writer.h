@@ -81,6 +81,7 @@ struct tb_store {
     char *local;  /* temporary folder that holds it, NULL if recorded in place */
     int ballast;
     bool in_txn, failed, disk_full, trimmed;
+    bool device;             /* the feature is said in table meta */
     int sql;                 /* result code of the failure */
     char why[TB_ERROR_TEXT]; /* what it was */
 
@@ -127,6 +128,8 @@ void tb_writer_commit(struct tb_store *s);
 void tb_writer_trim(struct tb_store *s);
 /** tb_writer_grow - @array with room for one more than @count, or NULL: then @array is as it was */
 void *tb_writer_grow(void *array, uint32_t count, uint32_t *room, size_t size);
+/** tb_writer_device - table meta says that work of a GPU is in it: the first version knew none */
+void tb_writer_device(struct tb_store *s);
 uint64_t tb_writer_clock(void);
 
 #endif

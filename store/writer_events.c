@@ -127,6 +127,15 @@ static bool make_room(struct tb_store *s, uint32_t n)
     return true;
 }
 
+static bool is_device(const struct tb_store_event *e, const struct tb_store_access *a, uint32_t n)
+{
+    bool device = e->kind >= TB_EV_LAUNCH;
+
+    for (uint32_t i = 0; !device && i < n; i++)
+        device = a[i].fp_kind == TB_FP_SAMPLED;
+    return device;
+}
+
 static void put_access(struct tb_batch_access *out, uint64_t id, const struct tb_store_access *a,
                        uint8_t trait)
 {
@@ -173,7 +182,7 @@ static enum tb_status check_event(const struct tb_store *s, const struct tb_stor
         return tb_fail(err, TB_ERR_ARG, "event with seq %llu out of order",
                        (unsigned long long)e->seq);
     for (uint32_t i = 0; i < n; i++)
-        if (a[i].fp_kind > TB_FP_STATE)
+        if (a[i].fp_kind > TB_FP_SAMPLED)
             return tb_fail(err, TB_ERR_ARG, "access with unknown fp_kind %u", a[i].fp_kind);
     return TB_OK;
 }
@@ -191,6 +200,8 @@ enum tb_status tb_store_event(struct tb_store *s, const struct tb_store_event *e
     struct tb_writer_thread *t = &s->thread[e->thread - 1];
     struct tb_writer_process *p = &s->process[t->process - 1];
     p->next_seq = e->seq + 1;
+    if (!s->device && is_device(e, a, n))
+        tb_writer_device(s);
     /* Making room may write, and so fail: then no segment may be ended any more. */
     if (!s->failed && (!make_room(s, n) || (!s->failed && !enter_segment(s, t, e))))
         tb_writer_broke(s, SQLITE_NOMEM);

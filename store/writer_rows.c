@@ -174,6 +174,28 @@ static void put_site(struct tb_store *s, uint32_t id, const struct tb_site_full 
         ok = put_site_access(s, id, f, i);
 }
 
+void tb_writer_device(struct tb_store *s)
+{
+    char text[16];
+
+    (void)snprintf(text, sizeof(text), "%u", TB_STORE_FEATURE_DEVICE);
+    s->device = s->device || tb_writer_run(s, TB_SQL_META, "tt", "features", text);
+}
+
+static bool is_device_site(const struct tb_site *site)
+{
+    bool device = *site->detail != '\0';
+
+    for (uint32_t i = 0; !device && i < site->access_count; i++)
+        device = site->access[i].mode == 'q';
+    return device;
+}
+
+const struct tb_site *tb_store_site(const struct tb_store *s, uint32_t id)
+{
+    return s && id && id <= s->sites ? &s->site[id - 1]->site : NULL;
+}
+
 enum tb_status tb_store_intern_site(struct tb_store *s, const char *text, size_t n, uint32_t *id,
                                     struct tb_error *err)
 {
@@ -201,6 +223,8 @@ enum tb_status tb_store_intern_site(struct tb_store *s, const char *text, size_t
     s->site[s->sites++] = full;
     full->site.id = s->sites;
     put_site(s, s->sites, full, n);
+    if (is_device_site(&full->site))
+        tb_writer_device(s);
     *id = s->sites;
     return TB_OK;
 }

@@ -337,7 +337,7 @@ static void test_open__judges_the_version_by_the_oldest_reader_it_names(void **s
     assert_null(t);
     make_write_file(path, whole, n);
     run_sql(path, "PRAGMA user_version=7");
-    run_sql(path, "UPDATE meta SET value='1', rowCheck=NULL WHERE name='features'");
+    run_sql(path, "UPDATE meta SET value='4', rowCheck=NULL WHERE name='features'");
     assert_int_equal(tb_trace_open(&t, path, &err), TB_ERR_VERSION);
     free(whole);
     make_clean(folder);

@@ -21,10 +21,11 @@ static void test_site__refuses_what_is_malformed(void **state)
     refused("torch\n", "two whole lines");
     refused("torch\nname", "two whole lines");
     refused("\nname\n", "empty");
+    refused("cuda\n\tgrid=1,1,1\n", "empty");
     refused("torch\n\n", "empty");
     refused("torch\nname\nr f32 cpu [2] -\n", "line 3: fewer than six words");
     refused("torch\nname\nr f32 cpu [2] - a\n\n", "line 4");
-    refused("torch\nname\nq f32 cpu [2] - a\n", "no such mode");
+    refused("torch\nname\ny f32 cpu [2] - a\n", "no such mode");
     refused("torch\nname\nrw f32 cpu [2] - a\n", "no such mode");
     refused("torch\nname\nr f33 cpu [2] - a\n", "no such dtype");
     refused("torch\nname\nr f32 cpu 2 - a\n", "list of sizes");
@@ -87,23 +88,45 @@ static void test_site__knows_the_kind_of_each_mode(void **state)
 {
     struct tb_site_full *f =
         parse("torch\nop\nr f32 cpu [2] - a\nw f32 cpu [2] [3] b\ng u8 cpu [] - c\n"
-              "h f64 cpu [] - d\ns f32 cuda:1 [2] - e f\nx ? meta [] - g\n");
+              "h f64 cpu [] - d\ns f32 cuda:1 [2] - e f\nx ? meta [] - g\n"
+              "q ? cuda:1 [] - stream\n");
     static const uint8_t want[] = {TB_FP_BYTES,
                                    TB_FP_ROWMAJOR | TB_TRAIT_DIGEST,
                                    TB_FP_STATE | TB_TRAIT_DIGEST,
                                    TB_FP_SCALAR | TB_TRAIT_DIGEST,
                                    TB_FP_BYTES | TB_TRAIT_DIGEST,
+                                   TB_FP_BYTES,
                                    TB_FP_BYTES};
 
     (void)state;
-    assert_int_equal(f->site.access_count, 6);
+    assert_int_equal(f->site.access_count, 7);
     assert_memory_equal(f->traits, want, sizeof(want));
     assert_string_equal(f->site.tap, "torch");
     assert_string_equal(f->site.name, "op");
+    assert_string_equal(f->site.detail, "");
     assert_string_equal(f->site.access[4].argument, "e f");
     assert_string_equal(f->site.access[4].device, "cuda:1");
     assert_int_equal(f->site.access[1].strides[0], 3);
     assert_null(f->site.access[0].strides);
+    free(f);
+}
+
+static void test_site__a_name_may_have_more_behind_it(void **state)
+{
+    struct tb_site_full *f = parse("cuda\nfill\tgrid=2,1,1\tblock=64,1,1\timage=\tatomics\n");
+    size_t n = 99;
+    const char *grid = tb_site_value(&f->site, "grid", &n);
+
+    (void)state;
+    assert_string_equal(f->site.name, "fill");
+    assert_string_equal(f->site.detail, "grid=2,1,1\tblock=64,1,1\timage=\tatomics");
+    assert_int_equal(n, 5);
+    assert_memory_equal(grid, "2,1,1", n);
+    assert_non_null(tb_site_value(&f->site, "image", &n));
+    assert_int_equal(n, 0);
+    assert_null(tb_site_value(&f->site, "atomics", &n)); /* no value */
+    assert_null(tb_site_value(&f->site, "gri", &n));
+    assert_null(tb_site_value(&f->site, "rid", &n));
     free(f);
 }
 
@@ -136,6 +159,7 @@ int main(void)
         cmocka_unit_test(test_site__refuses_what_is_malformed),
         cmocka_unit_test(test_site__tells_layout_and_span),
         cmocka_unit_test(test_site__knows_the_kind_of_each_mode),
+        cmocka_unit_test(test_site__a_name_may_have_more_behind_it),
         cmocka_unit_test(test_site__any_text_is_parsed_or_refused),
     };
 

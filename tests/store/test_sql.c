@@ -164,7 +164,7 @@ static void test_views__say_what_was_recorded(void **state)
     expect(db, "SELECT phase, module FROM v_ranges WHERE rangeId=2",
            "backward|transformer.h.1.attn\n");
     expect(db, "PRAGMA application_id", "1415004756\n");
-    expect(db, "PRAGMA user_version", "1\n");
+    expect(db, "PRAGMA user_version", "2\n");
     expect(db, "PRAGMA integrity_check", "ok\n");
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     make_clean(folder);
@@ -216,10 +216,66 @@ static void test_docs__the_ten_queries_answer(void **state)
     make_clean(folder);
 }
 
+/* Launches, copies, orders, sampled and missing fingerprints; an operator alone needs no feature.
+ */
+static void test_views__show_work_of_a_gpu(void **state)
+{
+    static const char *const text[] = {
+        "torch\naten::add\nw f32 cuda:0 [4] - out\n",
+        "cuda\nfill\tgrid=2,1,1\tblock=64,1,1\tsymbol=_Z4fillPf\n"
+        "q ? cuda:0 [] - stream\nw f32 cuda:0 [4] - out\nw f32 cuda:0 [4] - more\n"};
+    const char *folder = make_folder(), *path = make_path(folder, "a.twinbit");
+    struct tb_store_process p = {.identity = "0", .rank = -1, .worker = -1};
+    struct tb_store_access a[3] = {{.alloc = TB_ALLOC_STREAM + 1},
+                                   {.alloc = 1, .fp_kind = TB_FP_SAMPLED, .fp = {1}},
+                                   {.alloc = 2}};
+    struct tb_store *s;
+    struct tb_trace *t;
+    uint32_t id, thread, site[2];
+
+    (void)state;
+    for (unsigned device = 0; device < 2; device++) {
+        struct tb_store_options so = {.force = true};
+        assert_ok(tb_store_create(&s, path, &so, &make_error));
+        assert_ok(tb_store_add_process(s, &p, &id, &make_error));
+        assert_ok(tb_store_add_thread(s, id, 0, "main", &thread, &make_error));
+        for (unsigned i = 0; i <= device; i++)
+            assert_ok(tb_store_intern_site(s, text[i], strlen(text[i]), &site[i], &make_error));
+        struct tb_store_event e = {.thread = thread, .kind = TB_EV_OP, .site = site[0]};
+        assert_ok(tb_store_event(s, &e, a + 2, 1, NULL, &make_error));
+        if (device) {
+            e = (struct tb_store_event){
+                .thread = thread, .kind = TB_EV_LAUNCH, .site = site[1], .seq = 1, .open = 1};
+            assert_ok(tb_store_event(s, &e, a, 3, NULL, &make_error));
+            assert_string_equal(tb_store_site(s, site[1])->name, "fill");
+            assert_null(tb_store_site(s, 3));
+        }
+        assert_ok(tb_store_close(s, &make_error));
+        sqlite3 *db = open_plain(path);
+        expect(db, "SELECT value FROM v_meta WHERE name='features'", device ? "1\n" : "0\n");
+        if (device) {
+            expect(db, "SELECT kind, operator FROM v_events", "op|aten::add\nlaunch|fill\n");
+            expect(db, "SELECT operator, detail FROM v_sites WHERE tap='cuda'",
+                   "fill|grid=2,1,1\tblock=64,1,1\tsymbol=_Z4fillPf\n");
+            expect(db, "SELECT detail IS NULL FROM v_sites WHERE tap='torch'", "1\n");
+            expect(db,
+                   "SELECT mode, argument, fpKindName FROM v_accesses JOIN v_fpKinds"
+                   " USING (fpKind) WHERE eventId=2 ORDER BY accessIndex",
+                   "q|stream|none\nw|out|sampled\nw|more|none\n");
+        }
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        assert_ok(tb_trace_open(&t, path, &make_error));
+        assert_ok(tb_trace_verify(t, &make_error));
+        tb_trace_close(t);
+    }
+    make_clean(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_views__say_what_was_recorded),
+        cmocka_unit_test(test_views__show_work_of_a_gpu),
         cmocka_unit_test(test_docs__the_ten_queries_answer),
     };
 
