@@ -137,6 +137,9 @@ struct tb_rec_api {
      */
     void *(*snapshot_open)(struct tb_rec_thread *t, uint64_t bytes, void **handle);
     void (*snapshot_send)(struct tb_rec_thread *t, void *handle, uint64_t seq, uint32_t access);
+    /** snapshot_fd - hand over a memfd that begins with struct tb_wire_snapshot; @fd stays the
+     * caller's */
+    bool (*snapshot_fd)(int fd);
     /** log - one line for the user, shown by twinbit after the job (at most 16 a process) */
     void (*log)(const char *text);
     /** stop - recording is over in this process, for good; @why: to the footer; verdict unknown */

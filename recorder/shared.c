@@ -100,7 +100,7 @@ static bool paused(void)
            __atomic_load_n(&tb_rt.page->paused, __ATOMIC_RELAXED);
 }
 
-static bool slots(uint32_t table, int fd)
+static bool send_fd(unsigned kind, uint32_t number, int fd)
 {
     struct tb_wire_msg *msg;
     int saved = errno;
@@ -109,15 +109,25 @@ static bool slots(uint32_t table, int fd)
     if (tb_tls.busy || tb_rt_state() != TB_RT_ON)
         return false;
     tb_tls.busy = 1;
-    msg = tb_rt_message(TB_MSG_SLOTS);
+    msg = tb_rt_message(kind);
     if (msg) {
-        msg->thread = table;
+        msg->thread = number;
         ok = tb_rt_call(msg, fd, NULL, NULL, tb_rt.config.wait_ms) == TB_CONN_OK;
     }
     tb_rt_message_done(msg);
     tb_tls.busy = 0;
     errno = saved;
     return ok;
+}
+
+static bool slots(uint32_t table, int fd)
+{
+    return send_fd(TB_MSG_SLOTS, table, fd);
+}
+
+static bool snapshot_fd(int fd)
+{
+    return send_fd(TB_MSG_SNAPSHOT, 0, fd);
 }
 
 static int memfd(const char *name, uint64_t bytes)
@@ -146,6 +156,7 @@ void tb_rt_shared_init(struct tb_rec_api *api)
     api->cuda_is = cuda_is;
     api->paused = paused;
     api->slots = slots;
+    api->snapshot_fd = snapshot_fd;
     api->memfd = memfd;
     api->unpool = tb_rt_unmap;
     api->nonce = nonce;

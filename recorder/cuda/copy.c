@@ -323,7 +323,7 @@ static struct tb_cu_work *begin(const struct tb_cuda_call *c)
     if (f)
         from_form(c, f, &t);
     else if (!from_box(c, &t) && !from_value(c, &t)) {
-        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", tb_cuda_name(c->id), "is not looked into");
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", tb_cuda_id_name(c->id), "is not looked into");
         return NULL;
     }
     return work_of(&t);

@@ -15,10 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gen/recorder/cuda_calls.h"
+#include "recorder/cuda_calls.h"
 
 #include "fingerprint/device/fp_device.h"
 #include "recorder/cuda/front.h"
+#include "recorder/cuda/names.h"
 #include "recorder/recorder.h"
 
 #define tb_likely(x) __builtin_expect(!!(x), 1)
@@ -448,9 +449,6 @@ void tb_cu_context_exit(struct tb_cuda_call *c);
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);
 bool tb_cu_snapshot(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
                     uint64_t seq, uint32_t access);
-/** tb_cuda_name - of a call, for messages (generated) */
-const char *tb_cuda_name(uint32_t id);
-
 /** tb_cu_service - what other taps may ask; static */
 const struct tb_rec_cuda *tb_cu_service(void);
 
