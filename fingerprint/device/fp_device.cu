@@ -708,6 +708,12 @@ template <class B> static __device__ __forceinline__ void batch(const B &b)
     finish({b.slots, b.scratch, b.base, b.mask}, job.ticket, buffer_sum(job.src, w), w);
 }
 
+/* Zeroed when the module is loaded: whoever has no better place for it needs no memory and no wait.
+ */
+extern "C" {
+__device__ struct scratch twinbit_fp_scratch[TB_FPD_SLOTS];
+}
+
 extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
     twinbit_fp_few(const __grid_constant__ struct few b)
 {

@@ -15,6 +15,7 @@
 #define TB_FPD_THREADS 256u     /* threads a block, in one dimension */
 #define TB_FPD_FEW 6u           /* jobs that "twinbit_fp_few" takes */
 #define TB_FPD_MAX 100u         /* jobs that "twinbit_fp_batch" takes */
+#define TB_FPD_SLOTS 65536u     /* slots that the module's own scratch is for */
 #define TB_FPD_SCRATCH 32u      /* bytes of scratch a slot */
 #define TB_FPD_STRIDED_DIMS 12u /* dimensions of "twinbit_fp_strided" */
 #define TB_FPD_ALONE 16384u     /* up to so many bytes a job has one warp, above whole blocks */
@@ -31,7 +32,8 @@ struct tb_fpd_job {
 /** struct tb_fpd_batch - parameter of the kernels; of "twinbit_fp_few" only the first 6 jobs */
 struct tb_fpd_batch {
     uint64_t slots;   /* DEVICE address of slot 0, struct tb_wire_slot */
-    uint64_t scratch; /* DEVICE address, TB_FPD_SCRATCH bytes a slot, zeroed once; left as found */
+    uint64_t scratch; /* DEVICE address, TB_FPD_SCRATCH bytes a slot, zeroed once; left as found:
+                       * the module's variable "twinbit_fp_scratch" for up to TB_FPD_SLOTS */
     uint64_t base;    /* DEVICE address of a uint64_t that is added to every ticket; 0: none */
     uint32_t mask;    /* slots less one: a power of two less one */
     uint32_t jobs;

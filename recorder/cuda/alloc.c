@@ -174,7 +174,7 @@ void tb_cu_block(int device, uint64_t base, uint64_t bytes)
 
 /* ---------------------------------------------------------------- extents */
 
-static void note_bound(struct tb_cu_alloc *a, uint64_t offset)
+void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset)
 {
     uint8_t i = 0;
 
@@ -191,7 +191,7 @@ void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64
 {
     *from = 0;
     *bytes = a->bytes;
-    note_bound(a, offset);
+    tb_cu_bound(a, offset);
     if (!a->split)
         return;
     *from = offset;

@@ -1,4 +1,4 @@
-/* What a context needs before anything can be hashed in it: our kernels, a slot table, scratch. */
+/* What a context needs before anything can be hashed in it: our kernels, a slot table. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -12,7 +12,6 @@
 
 #define PAGE 4096u
 #define TABLE_BYTES (PAGE + TB_CU_SLOTS * sizeof(struct tb_wire_slot))
-#define SCRATCH_BYTES ((size_t)TB_CU_SLOTS * TB_FPD_SCRATCH)
 
 /* A call in the middle of another thread's global capture must not make that invalid. */
 static CUstreamCaptureMode relax(CUstreamCaptureMode mode)
@@ -68,19 +67,14 @@ static bool make_table(struct tb_cu_ctx *c)
            d->cuMemHostGetDevicePointer_v2(&c->slots, c->slot, 0) == CUDA_SUCCESS;
 }
 
-/* Zeroed on a stream of our own, the only one that is ever waited for. */
-static bool make_scratch(struct tb_cu_ctx *c)
+/* The module's own: zeroed when it was loaded, so nothing has to be waited for. */
+static bool find_scratch(struct tb_cu_ctx *c)
 {
-    const struct tb_cu_driver *d = &tb_cu.driver;
-    CUstream own;
-    bool ok = d->cuMemAlloc_v2(&c->scratch, SCRATCH_BYTES) == CUDA_SUCCESS;
+    size_t bytes = 0;
 
-    if (!ok || d->cuStreamCreate(&own, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-        return false;
-    ok = d->cuMemsetD8Async(c->scratch, 0, SCRATCH_BYTES, own) == CUDA_SUCCESS &&
-         d->cuStreamSynchronize(own) == CUDA_SUCCESS;
-    (void)d->cuStreamDestroy_v2(own);
-    return ok;
+    return tb_cu.driver.cuModuleGetGlobal_v2(&c->scratch, &bytes, c->module,
+                                             "twinbit_fp_scratch") == CUDA_SUCCESS &&
+           bytes >= (size_t)TB_CU_SLOTS * TB_FPD_SCRATCH;
 }
 
 static bool driver_is_complete(void)
@@ -88,9 +82,8 @@ static bool driver_is_complete(void)
     const struct tb_cu_driver *d = &tb_cu.driver;
 
     return d->cuModuleLoadData && d->cuModuleGetFunction && d->cuMemHostRegister_v2 &&
-           d->cuMemHostGetDevicePointer_v2 && d->cuMemAlloc_v2 && d->cuStreamCreate &&
-           d->cuMemsetD8Async && d->cuStreamSynchronize && d->cuStreamDestroy_v2 &&
-           d->cuLaunchKernel && d->cuCtxGetCurrent && d->cuCtxGetDevice;
+           d->cuMemHostGetDevicePointer_v2 && d->cuModuleGetGlobal_v2 && d->cuLaunchKernel &&
+           d->cuCtxGetCurrent && d->cuCtxGetDevice;
 }
 
 /* Returns what failed, or NULL. */
@@ -110,10 +103,10 @@ static const char *prepare(struct tb_cu_ctx *c)
     c->sms = sms > 0 ? (uint32_t)sms : 1;
     if (!load_kernels(c))
         return "the hash kernels could not be loaded";
+    if (!find_scratch(c))
+        return "the hash kernels have no scratch";
     if (!make_table(c))
         return "the table for fingerprints could not be made or registered";
-    if (!make_scratch(c))
-        return "no device memory for the hash kernels";
     return NULL;
 }
 
@@ -122,8 +115,6 @@ static void release(struct tb_cu_ctx *c)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
 
-    if (c->scratch && d->cuMemFree_v2)
-        (void)d->cuMemFree_v2(c->scratch);
     if (c->slots && d->cuMemHostUnregister)
         (void)d->cuMemHostUnregister(c->slot);
     if (c->module && d->cuModuleUnload)
@@ -270,8 +261,7 @@ bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first)
 {
     for (uint64_t t = c->ticket; t < c->ticket + n; t++) {
         const struct tb_wire_slot *s = &c->slot[t & (TB_CU_SLOTS - 1)];
-        if (t >= TB_CU_SLOTS &&
-            __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != t - TB_CU_SLOTS + 1)
+        if (t >= TB_CU_SLOTS && __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != t - TB_CU_SLOTS + 1)
             return false;
     }
     *first = c->ticket;

@@ -23,20 +23,28 @@ struct form {
 #define AT(call, member) offsetof(struct tb_##call##_params, member)
 #define COPY(call, name, d, s, n)                                                                  \
     {TB_CUDA_##call, name, AT(call, d), AT(call, s), AT(call, n), NONE, NONE, 0},                  \
-        {TB_CUDA_##call##_ptds, name, AT(call, d), AT(call, s), AT(call, n), NONE, NONE, PER_THREAD}
+    {                                                                                              \
+        TB_CUDA_##call##_ptds, name, AT(call, d), AT(call, s), AT(call, n), NONE, NONE, PER_THREAD \
+    }
 #define COPY_ASYNC(call, name, d, s, n)                                                            \
     {TB_CUDA_##call, name, AT(call, d), AT(call, s), AT(call, n), AT(call, hStream), NONE, 0},     \
-        {TB_CUDA_##call##_ptsz, name,    AT(call, d), AT(call, s), AT(call, n),                    \
-         AT(call, hStream),     NONE, PER_THREAD}
+    {                                                                                              \
+        TB_CUDA_##call##_ptsz, name, AT(call, d), AT(call, s), AT(call, n), AT(call, hStream),     \
+            NONE, PER_THREAD                                                                       \
+    }
 #define SET(call, name, v, n, f)                                                                   \
     {TB_CUDA_##call, name, AT(call, dstDevice), NONE, AT(call, n), NONE, AT(call, v), f},          \
-        {TB_CUDA_##call##_ptds, name, AT(call, dstDevice), NONE, AT(call, n), NONE, AT(call, v),   \
-         (f) | PER_THREAD}
+    {                                                                                              \
+        TB_CUDA_##call##_ptds, name, AT(call, dstDevice), NONE, AT(call, n), NONE, AT(call, v),    \
+            (f) | PER_THREAD                                                                       \
+    }
 #define SET_ASYNC(call, name, v, n, f)                                                             \
     {TB_CUDA_##call, name, AT(call, dstDevice), NONE, AT(call, n), AT(call, hStream),              \
-     AT(call, v), f},                                                                              \
-        {TB_CUDA_##call##_ptsz, name, AT(call, dstDevice), NONE, AT(call, n), AT(call, hStream),   \
-         AT(call, v), (f) | PER_THREAD}
+     AT(call, v),    f},                                                                           \
+    {                                                                                              \
+        TB_CUDA_##call##_ptsz, name, AT(call, dstDevice), NONE, AT(call, n), AT(call, hStream),    \
+            AT(call, v), (f) | PER_THREAD                                                          \
+    }
 
 static const struct form forms[] = {
     COPY(cuMemcpy, "cuMemcpy", dst, src, ByteCount),
@@ -117,8 +125,8 @@ static void from_form(const struct tb_cuda_call *c, const struct form *f, struct
 }
 
 /* A box of a pitched buffer: from its first byte to behind its last. */
-static uint64_t box(uint64_t base, uint64_t pitch, uint64_t height, uint64_t x, uint64_t y, uint64_t z,
-                    uint64_t width, uint64_t rows, uint64_t depth, uint64_t *bytes)
+static uint64_t box(uint64_t base, uint64_t pitch, uint64_t height, uint64_t x, uint64_t y,
+                    uint64_t z, uint64_t width, uint64_t rows, uint64_t depth, uint64_t *bytes)
 {
     *bytes = 0;
     if (!base || !width || !rows || !depth)
@@ -152,7 +160,8 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
         (t)->src = box(address_of((m)->srcMemoryType, (m)->srcHost, (m)->srcDevice),               \
                        (m)->srcPitch, (m)->srcHeight, (m)->srcXInBytes, (m)->srcY, (m)->srcZ,      \
                        (m)->WidthInBytes, (m)->Height, (m)->Depth, &(t)->src_bytes);               \
-        (t)->args = tb_cu_mix(tb_cu_mix(tb_cu_mix(3, (m)->WidthInBytes), (m)->Height), (m)->Depth); \
+        (t)->args =                                                                                \
+            tb_cu_mix(tb_cu_mix(tb_cu_mix(3, (m)->WidthInBytes), (m)->Height), (m)->Depth);        \
     } while (0)
 
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n)
@@ -166,56 +175,65 @@ void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n)
     n->src_bytes = t.src_bytes;
 }
 
-#define CALL2(call) case TB_CUDA_##call: case TB_CUDA_##call##_ptds
-#define CALL2_ASYNC(call) case TB_CUDA_##call: case TB_CUDA_##call##_ptsz
+#define CALL2(call)                                                                                \
+    case TB_CUDA_##call:                                                                           \
+    case TB_CUDA_##call##_ptds
+#define CALL2_ASYNC(call)                                                                          \
+    case TB_CUDA_##call:                                                                           \
+    case TB_CUDA_##call##_ptsz
 
 static bool from_box(const struct tb_cuda_call *c, struct transfer *t)
 {
     switch (c->id) {
-    CALL2(cuMemcpy2D_v2):
-    CALL2(cuMemcpy2DUnaligned_v2): {
-        const struct tb_cuMemcpy2D_v2_params *p = c->params;
-        *t = (struct transfer){.name = "cuMemcpy2D", .waits = true};
-        t->per_thread = c->id == TB_CUDA_cuMemcpy2D_v2_ptds ||
-                        c->id == TB_CUDA_cuMemcpy2DUnaligned_v2_ptds;
-        from_2d(p->pCopy, t);
-        return true;
-    }
-    CALL2_ASYNC(cuMemcpy2DAsync_v2): {
-        const struct tb_cuMemcpy2DAsync_v2_params *p = c->params;
-        *t = (struct transfer){.name = "cuMemcpy2DAsync", .stream = p->hStream};
-        t->per_thread = c->id == TB_CUDA_cuMemcpy2DAsync_v2_ptsz;
-        from_2d(p->pCopy, t);
-        return true;
-    }
-    CALL2(cuMemcpy3D_v2): {
-        const struct tb_cuMemcpy3D_v2_params *p = c->params;
-        *t = (struct transfer){.name = "cuMemcpy3D", .waits = true};
-        t->per_thread = c->id == TB_CUDA_cuMemcpy3D_v2_ptds;
-        FROM_3D(p->pCopy, t);
-        return true;
-    }
-    CALL2_ASYNC(cuMemcpy3DAsync_v2): {
-        const struct tb_cuMemcpy3DAsync_v2_params *p = c->params;
-        *t = (struct transfer){.name = "cuMemcpy3DAsync", .stream = p->hStream};
-        t->per_thread = c->id == TB_CUDA_cuMemcpy3DAsync_v2_ptsz;
-        FROM_3D(p->pCopy, t);
-        return true;
-    }
-    CALL2(cuMemcpy3DPeer): {
-        const struct tb_cuMemcpy3DPeer_params *p = c->params;
-        *t = (struct transfer){.name = "cuMemcpy3DPeer", .waits = true};
-        t->per_thread = c->id == TB_CUDA_cuMemcpy3DPeer_ptds;
-        FROM_3D(p->pCopy, t);
-        return true;
-    }
-    CALL2_ASYNC(cuMemcpy3DPeerAsync): {
-        const struct tb_cuMemcpy3DPeerAsync_params *p = c->params;
-        *t = (struct transfer){.name = "cuMemcpy3DPeerAsync", .stream = p->hStream};
-        t->per_thread = c->id == TB_CUDA_cuMemcpy3DPeerAsync_ptsz;
-        FROM_3D(p->pCopy, t);
-        return true;
-    }
+        CALL2(cuMemcpy2D_v2) : CALL2(cuMemcpy2DUnaligned_v2) :
+        {
+            const struct tb_cuMemcpy2D_v2_params *p = c->params;
+            *t = (struct transfer){.name = "cuMemcpy2D", .waits = true};
+            t->per_thread =
+                c->id == TB_CUDA_cuMemcpy2D_v2_ptds || c->id == TB_CUDA_cuMemcpy2DUnaligned_v2_ptds;
+            from_2d(p->pCopy, t);
+            return true;
+        }
+        CALL2_ASYNC(cuMemcpy2DAsync_v2) :
+        {
+            const struct tb_cuMemcpy2DAsync_v2_params *p = c->params;
+            *t = (struct transfer){.name = "cuMemcpy2DAsync", .stream = p->hStream};
+            t->per_thread = c->id == TB_CUDA_cuMemcpy2DAsync_v2_ptsz;
+            from_2d(p->pCopy, t);
+            return true;
+        }
+        CALL2(cuMemcpy3D_v2) :
+        {
+            const struct tb_cuMemcpy3D_v2_params *p = c->params;
+            *t = (struct transfer){.name = "cuMemcpy3D", .waits = true};
+            t->per_thread = c->id == TB_CUDA_cuMemcpy3D_v2_ptds;
+            FROM_3D(p->pCopy, t);
+            return true;
+        }
+        CALL2_ASYNC(cuMemcpy3DAsync_v2) :
+        {
+            const struct tb_cuMemcpy3DAsync_v2_params *p = c->params;
+            *t = (struct transfer){.name = "cuMemcpy3DAsync", .stream = p->hStream};
+            t->per_thread = c->id == TB_CUDA_cuMemcpy3DAsync_v2_ptsz;
+            FROM_3D(p->pCopy, t);
+            return true;
+        }
+        CALL2(cuMemcpy3DPeer) :
+        {
+            const struct tb_cuMemcpy3DPeer_params *p = c->params;
+            *t = (struct transfer){.name = "cuMemcpy3DPeer", .waits = true};
+            t->per_thread = c->id == TB_CUDA_cuMemcpy3DPeer_ptds;
+            FROM_3D(p->pCopy, t);
+            return true;
+        }
+        CALL2_ASYNC(cuMemcpy3DPeerAsync) :
+        {
+            const struct tb_cuMemcpy3DPeerAsync_params *p = c->params;
+            *t = (struct transfer){.name = "cuMemcpy3DPeerAsync", .stream = p->hStream};
+            t->per_thread = c->id == TB_CUDA_cuMemcpy3DPeerAsync_ptsz;
+            FROM_3D(p->pCopy, t);
+            return true;
+        }
     default:
         return false;
     }
@@ -224,28 +242,30 @@ static bool from_box(const struct tb_cuda_call *c, struct transfer *t)
 static bool from_value(const struct tb_cuda_call *c, struct transfer *t)
 {
     switch (c->id) {
-    CALL2_ASYNC(cuStreamWriteValue32):
-    CALL2_ASYNC(cuStreamWriteValue32_v2): {
-        const struct tb_cuStreamWriteValue32_params *p = c->params;
-        *t = (struct transfer){.name = "cuStreamWriteValue32", .set = true, .stream = p->stream};
-        t->per_thread = c->id == TB_CUDA_cuStreamWriteValue32_ptsz ||
-                        c->id == TB_CUDA_cuStreamWriteValue32_v2_ptsz;
-        t->dst = p->addr;
-        t->dst_bytes = 4;
-        t->args = p->value;
-        return true;
-    }
-    CALL2_ASYNC(cuStreamWriteValue64):
-    CALL2_ASYNC(cuStreamWriteValue64_v2): {
-        const struct tb_cuStreamWriteValue64_params *p = c->params;
-        *t = (struct transfer){.name = "cuStreamWriteValue64", .set = true, .stream = p->stream};
-        t->per_thread = c->id == TB_CUDA_cuStreamWriteValue64_ptsz ||
-                        c->id == TB_CUDA_cuStreamWriteValue64_v2_ptsz;
-        t->dst = p->addr;
-        t->dst_bytes = 8;
-        t->args = p->value;
-        return true;
-    }
+        CALL2_ASYNC(cuStreamWriteValue32) : CALL2_ASYNC(cuStreamWriteValue32_v2) :
+        {
+            const struct tb_cuStreamWriteValue32_params *p = c->params;
+            *t =
+                (struct transfer){.name = "cuStreamWriteValue32", .set = true, .stream = p->stream};
+            t->per_thread = c->id == TB_CUDA_cuStreamWriteValue32_ptsz ||
+                            c->id == TB_CUDA_cuStreamWriteValue32_v2_ptsz;
+            t->dst = p->addr;
+            t->dst_bytes = 4;
+            t->args = p->value;
+            return true;
+        }
+        CALL2_ASYNC(cuStreamWriteValue64) : CALL2_ASYNC(cuStreamWriteValue64_v2) :
+        {
+            const struct tb_cuStreamWriteValue64_params *p = c->params;
+            *t =
+                (struct transfer){.name = "cuStreamWriteValue64", .set = true, .stream = p->stream};
+            t->per_thread = c->id == TB_CUDA_cuStreamWriteValue64_ptsz ||
+                            c->id == TB_CUDA_cuStreamWriteValue64_v2_ptsz;
+            t->dst = p->addr;
+            t->dst_bytes = 8;
+            t->args = p->value;
+            return true;
+        }
     default:
         return false;
     }
@@ -294,7 +314,8 @@ static struct tb_cu_work *batch(const struct tb_cuda_call *c)
     struct tb_cu_work *w;
 
     t.stream = v1 ? p->hStream : q->hStream;
-    t.per_thread = c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz || c->id == TB_CUDA_cuMemcpyBatchAsync_v2_ptsz;
+    t.per_thread =
+        c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz || c->id == TB_CUDA_cuMemcpyBatchAsync_v2_ptsz;
     w = work_of(&t);
     tb_cu_lock();
     for (size_t i = 0; w && i < p->count; i++) {
@@ -314,9 +335,7 @@ static struct tb_cu_work *begin(const struct tb_cuda_call *c)
     struct transfer t;
 
     switch (c->id) {
-    CALL2_ASYNC(cuMemcpyBatchAsync):
-    CALL2_ASYNC(cuMemcpyBatchAsync_v2):
-        return batch(c);
+        CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : return batch(c);
     default:
         break;
     }

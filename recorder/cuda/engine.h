@@ -37,10 +37,6 @@
     X(cuThreadExchangeStreamCaptureMode)                                                           \
     X(cuStreamIsCapturing)                                                                         \
     X(cuStreamIsCapturing_ptsz)                                                                    \
-    X(cuStreamCreate)                                                                              \
-    X(cuStreamDestroy_v2)                                                                          \
-    X(cuStreamSynchronize)                                                                         \
-    X(cuStreamGetId)                                                                               \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuModuleUnload)                                                                              \
@@ -51,9 +47,6 @@
     X(cuFuncGetModule)                                                                             \
     X(cuFuncGetParamInfo)                                                                          \
     X(cuKernelGetParamInfo)                                                                        \
-    X(cuMemAlloc_v2)                                                                               \
-    X(cuMemFree_v2)                                                                                \
-    X(cuMemsetD8Async)                                                                             \
     X(cuMemcpyDtoHAsync_v2)                                                                        \
     X(cuMemcpyDtoHAsync_v2_ptsz)                                                                   \
     X(cuMemHostRegister_v2)                                                                        \
@@ -77,7 +70,8 @@ struct tb_cu_driver {
 
 /* ---------------------------------------------------------------- tables */
 
-/** struct tb_cu_map - 64-bit keys to pointers; open addressing, memory from the pool. Key 0: none */
+/** struct tb_cu_map - 64-bit keys to pointers; open addressing, memory from the pool. Key 0: none
+ */
 struct tb_cu_map {
     struct tb_cu_slot {
         uint64_t key;
@@ -98,15 +92,16 @@ const char *tb_cu_text(const char *text);
 /* ---------------------------------------------------------------- what the job has made */
 
 enum tb_cu_memory {
-    TB_CU_DEVICE,  /* cuMemAlloc, pools, mappings */
-    TB_CU_MANAGED, /* the host may write it unseen */
-    TB_CU_HOST,    /* pinned: the same */
+    TB_CU_DEVICE,     /* cuMemAlloc, pools, mappings */
+    TB_CU_MANAGED,    /* the host may write it unseen */
+    TB_CU_HOST,       /* pinned: the same */
     TB_CU_REGISTERED, /* the host's, pinned afterwards: the device may know it by another address */
     TB_CU_GLOBAL,     /* a variable of a module */
 };
 #define TB_CU_NO_DEVICE (-1) /* a mapping that no device may use yet */
 
 #define TB_CU_BOUNDS 24u
+#define TB_CU_USES 16u
 
 /** struct tb_cu_alloc - an allocation, or a block of a caching allocator inside one */
 struct tb_cu_alloc {
@@ -116,18 +111,17 @@ struct tb_cu_alloc {
     int device;
     uint8_t kind;  /* enum tb_cu_memory */
     uint8_t dtype; /* as twinbit.h said, TB_DT_UNKNOWN: not */
-    bool split;    /* streams use parts of it at once: extents end where other pointers begin */
-    bool shared;   /* and even so they meet: not hashed */
+    bool split;    /* streams use parts of it: extents end where other pointers begin */
     bool told;     /* a coverage row was written about it */
-    uint8_t bounds;
+    uint8_t bounds, next_write, next_read;
     uint64_t bound[TB_CU_BOUNDS]; /* offsets of pointers that were seen, ascending */
     const char *name;             /* as twinbit.h said, NULL: not */
     struct tb_cu_use {
-        uint32_t stream; /* index, 0: none yet */
-        uint64_t clock;
-        uint64_t seq; /* event */
-        bool whole;   /* its hash took more than the extent it was about */
-    } write, read;    /* the last ones */
+        uint32_t stream; /* index in the clocks */
+        uint64_t clock;  /* 0: none */
+        uint64_t seq;    /* event */
+        uint64_t from, bytes;
+    } write[TB_CU_USES], read[TB_CU_USES]; /* the last ones; reads only where they are hashed */
 };
 
 /** struct tb_cu_image - a module's code */
@@ -164,16 +158,17 @@ struct tb_cu_kernel {
     uint32_t key; /* of its name and image */
     uint64_t site_hash;
     uint64_t launches;
-    bool ready;     /* params were asked for */
+    bool ready; /* params were asked for */
     struct tb_cu_kernel *next_new;
-    bool blind;     /* params could not be had */
-    bool filtered;  /* the user wants none of it */
-    bool told;      /* coverage was written */
+    bool blind;    /* params could not be had */
+    bool filtered; /* the user wants none of it */
+    bool told;     /* coverage was written */
     uint32_t globals;
     struct tb_cu_alloc **global;
 };
 
-#define TB_CU_STREAMS 64u /* whose order is followed; others count as unordered among themselves */
+#define TB_CU_STREAMS 64u /* whose order is followed; others count as unordered among themselves   \
+                           */
 
 struct tb_cu_clocks {
     uint64_t at[TB_CU_STREAMS];
@@ -203,7 +198,7 @@ struct tb_cu_node {
     uint8_t type;    /* CUgraphNodeType */
     struct tb_cu_kernel *kernel;
     uint32_t param_bytes;
-    uint8_t *block;     /* param_bytes of arguments */
+    uint8_t *block; /* param_bytes of arguments */
     uint32_t block_room;
     uint64_t dst, src; /* copies and sets; bytes from the first to behind the last */
     uint64_t dst_bytes, src_bytes;
@@ -222,7 +217,7 @@ struct tb_cu_exec {
 
 enum tb_cu_ctx_state { TB_CU_CTX_NEW, TB_CU_CTX_SETTING_UP, TB_CU_CTX_READY, TB_CU_CTX_BROKEN };
 
-#define TB_CU_SLOTS 65536u
+#define TB_CU_SLOTS TB_FPD_SLOTS
 
 struct tb_cu_ctx {
     struct tb_cu_ctx *next;
@@ -285,7 +280,7 @@ struct tb_cu_work {
     uint32_t grid[3], block[3], shared;
     char detail[96]; /* further "\tkey=value" of the site */
     uint64_t args, open, time_ns, seq;
-    uint64_t hashed; /* bytes so far */
+    uint64_t hashed;     /* bytes so far */
     bool torn;           /* it met another stream's use of the same memory */
     uint64_t torn_seq;   /* event of that use */
     const char *missing; /* why fingerprints are missing, NULL: none is */
@@ -296,16 +291,18 @@ struct tb_cu_work {
 /** tb_cu_work_new - an empty one, or NULL; tb_cu_work_drop gives back */
 struct tb_cu_work *tb_cu_work_new(uint8_t kind, const char *name, CUstream stream, bool per_thread);
 void tb_cu_work_drop(struct tb_cu_work *w);
-/** tb_cu_add - one access to [@address, @address + @bytes) if that is memory we know; under the lock
- * @bytes 0: the whole allocation, or what of it the pointer is for. Returns: is it such memory? */
+/** tb_cu_add - one access to [@address, @address + @bytes) if that is memory we know; under the
+ * lock
+ * @bytes 0: not known, so the whole allocation, or what of it the pointer is for. Returns: is it?
+ */
 bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes, uint16_t word,
                uint8_t dtype, const char *name);
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
                      uint8_t dtype);
 /** tb_cu_work_before - queue the hashes of what is read (TB_CFG_INPUTS) */
 void tb_cu_work_before(struct tb_cu_work *w);
-/** tb_cu_work_end - the work is queued: hash what it wrote, write the event, now or when CUDA may be
- * called. Takes @w */
+/** tb_cu_work_end - the work is queued: hash what it wrote, write the event, now or when CUDA may
+ * be called. Takes @w */
 void tb_cu_work_end(struct tb_cu_work *w);
 /** tb_cu_work_write - the event alone. Takes @w */
 void tb_cu_work_write(struct tb_cu_work *w);
@@ -388,6 +385,8 @@ void tb_cu_block(int device, uint64_t base, uint64_t bytes);
 void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device);
 /** tb_cu_extent - what of @a a pointer at @offset is for */
 void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes);
+/** tb_cu_bound - something begins or ends at @offset of @a */
+void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset);
 struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind);
 
 /* ---------------------------------------------------------------- module.c, kernel.c */

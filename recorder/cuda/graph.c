@@ -29,7 +29,8 @@ static struct tb_cu_node *add_node(struct tb_cu_exec *x, uint64_t handle, uint8_
     if (n) {
         uint8_t *block = n->block;
         uint32_t room = n->block_room;
-        *n = (struct tb_cu_node){.handle = handle, .type = type, .block = block, .block_room = room};
+        *n =
+            (struct tb_cu_node){.handle = handle, .type = type, .block = block, .block_room = room};
         *x->last = n;
         x->last = &n->next;
     } else {
@@ -132,14 +133,16 @@ static void look_at(struct tb_cu_exec *x, CUgraphNode handle, unsigned depth)
     } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
         CUDA_MEMCPY3D m;
         x->copies++;
-        if (d->cuGraphMemcpyNodeGetParams && d->cuGraphMemcpyNodeGetParams(handle, &m) == CUDA_SUCCESS)
+        if (d->cuGraphMemcpyNodeGetParams &&
+            d->cuGraphMemcpyNodeGetParams(handle, &m) == CUDA_SUCCESS)
             tb_cu_box(&m, n);
         else
             x->partial = true;
     } else if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
         CUDA_MEMSET_NODE_PARAMS m;
         x->copies++;
-        if (d->cuGraphMemsetNodeGetParams && d->cuGraphMemsetNodeGetParams(handle, &m) == CUDA_SUCCESS)
+        if (d->cuGraphMemsetNodeGetParams &&
+            d->cuGraphMemsetNodeGetParams(handle, &m) == CUDA_SUCCESS)
             fill_memset(n, &m);
         else
             x->partial = true;
@@ -290,7 +293,8 @@ static struct tb_cu_work *begin(const struct tb_cuda_call *c)
     struct tb_cu_work *w;
 
     if (!x) {
-        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "graph", "an executable graph whose making was not seen");
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "graph",
+                    "an executable graph whose making was not seen");
         return NULL;
     }
     w = tb_cu_work_new(TB_EV_GRAPH, "graph", p->hStream, per_thread);

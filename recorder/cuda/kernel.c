@@ -85,7 +85,7 @@ static bool wanted(const struct tb_cu_kernel *k)
         size_t n = strcspn(p, "\n");
         bool not = *p == '!';
         if (matches(p + not, n - not, k->name) || matches(p + not, n - not, k->symbol))
-            want = !not;
+            want = !not ;
         p += n + (p[n] == '\n');
     }
     return want;
@@ -102,8 +102,8 @@ static void find_info(struct tb_cu_kernel *k)
     for (uint32_t i = 0; h && i < h->kernels; i++)
         if (info[i].name == hash) {
             k->info = &info[i];
-            k->word = (const struct tb_wire_word *)(const void *)(info + h->kernels) +
-                      info[i].first_word;
+            k->word =
+                (const struct tb_wire_word *)(const void *)(info + h->kernels) + info[i].first_word;
         }
 }
 
@@ -195,11 +195,14 @@ static void ask_globals(struct tb_cu_kernel *k)
         size_t bytes = 0;
         CUresult r = CUDA_ERROR_NOT_FOUND;
         if (k->code->library && d->cuLibraryGetGlobal)
-            r = d->cuLibraryGetGlobal(&address, &bytes, (CUlibrary)(uintptr_t)k->code->handle, name);
+            r = d->cuLibraryGetGlobal(&address, &bytes, (CUlibrary)(uintptr_t)k->code->handle,
+                                      name);
         else if (d->cuModuleGetGlobal_v2)
-            r = d->cuModuleGetGlobal_v2(&address, &bytes, (CUmodule)(uintptr_t)k->code->handle, name);
+            r = d->cuModuleGetGlobal_v2(&address, &bytes, (CUmodule)(uintptr_t)k->code->handle,
+                                        name);
         if (r != CUDA_SUCCESS || !bytes) {
-            tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name, "a module variable that it writes was not found");
+            tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name,
+                        "a module variable that it writes was not found");
             continue;
         }
         tb_cu_lock();

@@ -15,7 +15,8 @@ struct launch {
 
 #define FROM_KERNEL(p)                                                                             \
     {                                                                                              \
-        .f = (p)->f, .stream = (p)->hStream, .grid = {(p)->gridDimX, (p)->gridDimY, (p)->gridDimZ}, \
+        .f = (p)->f, .stream = (p)->hStream,                                                       \
+        .grid = {(p)->gridDimX, (p)->gridDimY, (p)->gridDimZ},                                     \
         .block = {(p)->blockDimX, (p)->blockDimY, (p)->blockDimZ}, .shared = (p)->sharedMemBytes,  \
         .params = (p)->kernelParams                                                                \
     }

@@ -158,8 +158,9 @@ static void add_file(uint64_t handle, const char *path, bool library)
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     size_t bytes = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 ? (size_t)st.st_size : 0;
     /* a page more than the file: a text in it has an end */
-    void *p = bytes ? mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                    : MAP_FAILED;
+    void *p =
+        bytes ? mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+              : MAP_FAILED;
 
     if (p != MAP_FAILED && pread(fd, p, bytes, 0) == (ssize_t)bytes)
         tb_cu_code_add(handle, p, library);

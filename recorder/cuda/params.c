@@ -79,7 +79,8 @@ static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const u
     for (uint32_t i = 0; i < n; i++) {
         const struct tb_cu_param *p = &param[i];
         bool memory = false;
-        for (uint32_t at = (p->offset + 7u) & ~7u; at + 8 <= (uint32_t)p->offset + p->size; at += 8) {
+        for (uint32_t at = (p->offset + 7u) & ~7u; at + 8 <= (uint32_t)p->offset + p->size;
+             at += 8) {
             uint64_t v = word_at(block, at, 8);
             bool here = tb_cu_add(w, 'r', v, 0, (uint16_t)at, TB_DT_UNKNOWN, NULL) &&
                         tb_cu_add(w, 'w', v, 0, (uint16_t)at, TB_DT_UNKNOWN, NULL);

@@ -1,6 +1,7 @@
 /*
- * Snapshots: the bytes of an access, copied by the device into a memfd that the collector reads once
- * a ticket behind the copy is stamped. Copies go through memory that is registered for them alone.
+ * Snapshots: the bytes of an access, copied by the device into a memfd that the collector reads
+ * once a ticket behind the copy is stamped. Copies go through memory that is registered for them
+ * alone.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,13 +33,14 @@ static bool copy(struct tb_cu_ctx *c, CUstream stream, uint8_t *to, const struct
            d->cuMemcpyDtoHAsync_v2(to, v->address, v->bytes, stream) == CUDA_SUCCESS;
 }
 
-static const char *take(struct tb_cu_ctx *c, CUstream stream, const struct tb_rec_view *v, uint64_t seq,
-                        uint32_t access)
+static const char *take(struct tb_cu_ctx *c, CUstream stream, const struct tb_rec_view *v,
+                        uint64_t seq, uint32_t access)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
     size_t bytes = PAGE + ((v->bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1));
     int fd = tb_cu.api->memfd("twinbit-snapshot", bytes);
-    uint8_t *p = fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    uint8_t *p =
+        fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     uint64_t ticket = 0;
     bool drawn, ok = p != MAP_FAILED;
 

@@ -48,8 +48,8 @@ void tb_cu_detail(struct tb_cu_work *w, const char *format, ...)
 
 /* ---------------------------------------------------------------- accesses */
 
-static const struct tb_cu_access *earlier(const struct tb_cu_work *w, uint8_t mode, uint64_t ordinal,
-                                          uint64_t offset, uint64_t bytes)
+static const struct tb_cu_access *earlier(const struct tb_cu_work *w, uint8_t mode,
+                                          uint64_t ordinal, uint64_t offset, uint64_t bytes)
 {
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
@@ -60,39 +60,71 @@ static const struct tb_cu_access *earlier(const struct tb_cu_work *w, uint8_t mo
     return NULL;
 }
 
-/* Streams that use one allocation at once: from here on by parts; what was hashed may be torn. */
-static void unordered(struct tb_cu_work *w, struct tb_cu_alloc *a)
+static bool overlaps(const struct tb_cu_use *u, uint64_t from, uint64_t bytes)
 {
-    if (a->split && !a->shared)
-        a->shared = true;
-    a->split = true;
-    w->torn = true;
-    w->torn_seq = a->write.seq;
+    return u->clock && u->from < from + bytes && from < u->from + u->bytes;
 }
 
-/* A hash takes more than the work itself has used: does it meet another stream's writing? */
-static void check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode)
+/* The use of the same bytes that no stream, event or wait orders with this one; NULL: none. */
+static const struct tb_cu_use *unordered(const struct tb_cu_work *w, const struct tb_cu_use *use,
+                                         uint64_t from, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < TB_CU_USES; i++)
+        if (overlaps(&use[i], from, bytes) && tb_cu_meet(w->order, &use[i]))
+            return &use[i];
+    return NULL;
+}
+
+/*
+ * A hash takes more than the work itself has used. If it meets another stream's writing, extents
+ * are cut where pointers begin, from here on; if it still does, the streams share the bytes
+ * themselves. Returns: may these bytes be hashed?
+ */
+static bool check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
+                        uint64_t bytes)
 {
     bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
+    const struct tb_cu_use *other = NULL;
 
     if (!w->order || (mode == 'r' && !inputs))
-        return;
-    if (tb_cu_meet(w->order, &a->write) || (mode == 'w' && inputs && tb_cu_meet(w->order, &a->read)))
-        unordered(w, a);
+        return true;
+    other = unordered(w, a->write, from, bytes);
+    if (!other && mode == 'w' && inputs)
+        other = unordered(w, a->read, from, bytes);
+    if (!other)
+        return true;
+    w->torn = true;
+    w->torn_seq = other->seq;
+    return false;
 }
 
-static void note_use(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode)
+/* The place of the oldest use that is known to be over, else of the oldest. */
+static struct tb_cu_use *place_for(const struct tb_cu_work *w, struct tb_cu_use *use, uint8_t *next,
+                                   uint64_t from, uint64_t bytes)
 {
-    struct tb_cu_use use = {0};
+    for (uint32_t i = 0; i < TB_CU_USES; i++)
+        if (!use[i].clock || (use[i].from == from && use[i].bytes == bytes &&
+                              (use[i].stream == w->order->index || !tb_cu_meet(w->order, &use[i]))))
+            return &use[i];
+    for (uint32_t i = 0; i < TB_CU_USES; i++)
+        if (!tb_cu_meet(w->order, &use[i]))
+            return &use[i];
+    *next = (uint8_t)((*next + 1) % TB_CU_USES);
+    return &use[*next];
+}
 
-    if (!w->order)
+static void note_use(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
+                     uint64_t bytes)
+{
+    if (!w->order || (mode == 'r' && !(tb_cu.config->flags & TB_CFG_INPUTS)))
         return;
-    use.stream = w->order->index;
-    use.clock = w->order->known.at[w->order->index];
-    if (mode == 'w')
-        a->write = use;
-    else
-        a->read = use;
+    struct tb_cu_use *u = mode == 'w' ? place_for(w, a->write, &a->next_write, from, bytes)
+                                      : place_for(w, a->read, &a->next_read, from, bytes);
+    *u = (struct tb_cu_use){.stream = w->order->index,
+                            .clock = w->order->known.at[w->order->index],
+                            .seq = TB_REC_NO_SEQ,
+                            .from = from,
+                            .bytes = bytes};
 }
 
 static void put(struct tb_cu_work *w, const struct tb_cu_access *access)
@@ -125,6 +157,10 @@ static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
 static void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
                       uint64_t bytes, struct tb_cu_access *out)
 {
+    bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
+    bool ordered = check_order(w, a, mode, from, bytes);
+
+    note_use(w, a, mode, from, bytes);
     out->alloc = a;
     out->ordinal = a->ordinal;
     out->offset = from;
@@ -132,15 +168,34 @@ static void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
     out->mode = mode;
     if (a->dtype)
         out->dtype = a->dtype;
-    if (mode == 'w' && !a->shared) {
-        out->flags = TB_CU_HASH;
+    if (ordered && (mode == 'w' || (inputs && mode == 'r'))) {
+        out->flags = mode == 'w' ? TB_CU_HASH : TB_CU_BEFORE;
         budget(w, out);
-    } else if (mode == 'w') {
+    } else if (!ordered) {
         w->missing = "memory that streams use at once";
-    } else if (tb_cu.config->flags & TB_CFG_INPUTS) {
-        out->flags = TB_CU_BEFORE;
-        budget(w, out);
     }
+}
+
+/* The extent of an access: exact for copies; for a kernel what its pointer may be for. */
+static void extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t offset,
+                      uint64_t *from, uint64_t *bytes)
+{
+    uint64_t exact = *bytes;
+
+    if (exact) {
+        *from = offset;
+        *bytes = exact < a->bytes - offset ? exact : a->bytes - offset;
+        tb_cu_bound(a, offset);
+        tb_cu_bound(a, offset + *bytes);
+        if (*bytes < a->bytes && w->order && w->order != &tb_cu.legacy)
+            a->split = true;
+        return;
+    }
+    tb_cu_extent(a, offset, from, bytes);
+    if (a->split || check_order(w, a, mode, *from, *bytes))
+        return;
+    a->split = true;
+    tb_cu_extent(a, offset, from, bytes);
 }
 
 bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes, uint16_t word,
@@ -148,18 +203,12 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
 {
     struct tb_cu_alloc *a = tb_cu_alloc_at(address);
     struct tb_cu_access access = {.word = word, .dtype = dtype, .name = name};
-    uint64_t from, size;
+    uint64_t from;
 
     if (!a)
         return false;
-    check_order(w, a, mode);
-    tb_cu_extent(a, address - a->base, &from, &size);
-    if (bytes && a->split) { /* exactly what the call says */
-        from = address - a->base;
-        size = bytes < a->bytes - from ? bytes : a->bytes - from;
-    }
-    note_use(w, a, mode);
-    access_of(w, a, mode, from, size, &access);
+    extent_of(w, a, mode, address - a->base, &from, &bytes);
+    access_of(w, a, mode, from, bytes, &access);
     put(w, &access);
     return true;
 }
@@ -169,8 +218,6 @@ void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, 
 {
     struct tb_cu_access access = {.word = 0xffff, .dtype = dtype, .name = name};
 
-    check_order(w, a, mode);
-    note_use(w, a, mode);
     access_of(w, a, mode, 0, a->bytes, &access);
     put(w, &access);
 }
@@ -219,7 +266,8 @@ static void give_up(struct tb_cu_work *w, uint8_t flag, const char *why)
     w->missing = why;
 }
 
-/* Memory that a device may not use must not be looked at there: that would end the job's context. */
+/* Memory that a device may not use must not be looked at there: that would end the job's context.
+ */
 static bool may_look(const struct tb_cu_work *w, const struct tb_cu_alloc *a)
 {
     if (a->kind == TB_CU_REGISTERED || a->device == TB_CU_NO_DEVICE)
@@ -245,9 +293,8 @@ static void leave_out(struct tb_cu_work *w)
 
 static void hash(struct tb_cu_work *w, uint8_t flag)
 {
-    struct tb_fpd_batch b = {.slots = w->ctx->slots,
-                             .scratch = w->ctx->scratch,
-                             .mask = TB_CU_SLOTS - 1};
+    struct tb_fpd_batch b = {
+        .slots = w->ctx->slots, .scratch = w->ctx->scratch, .mask = TB_CU_SLOTS - 1};
     uint32_t n;
     bool ok = true;
 
@@ -296,10 +343,10 @@ static const char *argument(const struct tb_cu_access *a, char *out, size_t size
 static unsigned size_of(uint8_t dtype)
 {
     static const uint8_t sizes[TB_DT_COUNT] = {
-        [TB_DT_U8] = 1,   [TB_DT_I8] = 1,   [TB_DT_I16] = 2,  [TB_DT_I32] = 4,    [TB_DT_I64] = 8,
-        [TB_DT_F16] = 2,  [TB_DT_F32] = 4,  [TB_DT_F64] = 8,  [TB_DT_BF16] = 2,   [TB_DT_BOOL] = 1,
-        [TB_DT_C32] = 4,  [TB_DT_C64] = 8,  [TB_DT_C128] = 16, [TB_DT_F8E4M3] = 1, [TB_DT_F8E5M2] = 1,
-        [TB_DT_U16] = 2,  [TB_DT_U32] = 4,  [TB_DT_U64] = 8,
+        [TB_DT_U8] = 1,  [TB_DT_I8] = 1,  [TB_DT_I16] = 2,   [TB_DT_I32] = 4,    [TB_DT_I64] = 8,
+        [TB_DT_F16] = 2, [TB_DT_F32] = 4, [TB_DT_F64] = 8,   [TB_DT_BF16] = 2,   [TB_DT_BOOL] = 1,
+        [TB_DT_C32] = 4, [TB_DT_C64] = 8, [TB_DT_C128] = 16, [TB_DT_F8E4M3] = 1, [TB_DT_F8E5M2] = 1,
+        [TB_DT_U16] = 2, [TB_DT_U32] = 4, [TB_DT_U64] = 8,
     };
 
     return dtype < TB_DT_COUNT ? sizes[dtype] : 0;
@@ -478,8 +525,14 @@ static void note_seq(struct tb_cu_work *w)
     tb_cu_lock();
     for (uint32_t i = 0; i < w->n; i++) {
         struct tb_cu_alloc *a = w->access[i].alloc;
-        if (a && a->ordinal == w->access[i].ordinal && w->access[i].mode == 'w')
-            a->write.seq = w->seq;
+        if (!a || a->ordinal != w->access[i].ordinal)
+            continue;
+        for (uint32_t k = 0; k < TB_CU_USES; k++) {
+            if (a->write[k].seq == TB_REC_NO_SEQ)
+                a->write[k].seq = w->seq;
+            if (a->read[k].seq == TB_REC_NO_SEQ)
+                a->read[k].seq = w->seq;
+        }
     }
     tb_cu_unlock();
 }
