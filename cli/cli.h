@@ -41,6 +41,7 @@ enum tb_cli_kind {
     TB_CLI_LIST,   /* struct tb_cli_list; the option may be given several times */
     TB_CLI_NUMBER, /* uint64_t, decimal */
     TB_CLI_SIZE,   /* uint64_t, bytes; K, M, G, T are powers of 1024 */
+    TB_CLI_SHARE,  /* uint32_t, of 65536: "0.25"; above 0, at most 1 */
     TB_CLI_STEPS,  /* struct tb_cli_steps: "7", "3..9", "3.." or "..9" */
     TB_CLI_CHOICE, /* unsigned: which of the words in `value`, which are separated by '|' */
 };
@@ -109,6 +110,8 @@ int tb_cli_error(const char *command, const struct tb_error *err);
 /** tb_cli_parse_size / tb_cli_parse_number - false if @text is not wholly a number that fits */
 bool tb_cli_parse_size(const char *text, uint64_t *out);
 bool tb_cli_parse_number(const char *text, uint64_t *out);
+/** tb_cli_parse_share - "0.25", "1", ".5"; false if it is not above 0 and at most 1 */
+bool tb_cli_parse_share(const char *text, uint32_t *out);
 /** tb_cli_parse_steps - "7", "3..9", "3..", "..9"; false if malformed or empty */
 bool tb_cli_parse_steps(const char *text, struct tb_cli_steps *out);
 

@@ -47,6 +47,9 @@ static const struct tb_cli_option options[] = {
     {"--json", NULL, TB_CLI_FLAG, AT(json), NULL, "the report as JSON, see docs/cli.md"},
     {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
      "how to get into the job (default preload)"},
+    {"--device", NULL, TB_CLI_CHOICE, AT(rec.device), TB_CLI_DEVICE,
+     "what the job finds as its GPU: what is there (default), or the software one"},
+    TB_CLI_CUDA_OPTIONS(AT(rec)),
     {"--stack", NULL, TB_CLI_FLAG, AT(rec.stack), NULL, "keep Python source lines"},
     {"--force", NULL, TB_CLI_FLAG, AT(rec.force), NULL, "overwrite traces in DIR"},
     {"--libdir", NULL, TB_CLI_STRING, AT(rec.libdir), "DIR",
@@ -380,11 +383,14 @@ static int run_bisect(struct bisect *b)
 int tb_cmd_bisect(int argc, char **argv)
 {
     struct bisect *b = calloc(1, sizeof(*b));
+    struct tb_error err = {0};
     struct tb_cli_rest rest;
     int status = TB_EXIT_ERROR;
 
     if (!b)
         return status;
+    b->rec = (struct tb_cli_recording)TB_CLI_RECORDING;
+    b->rec.level = TB_CLI_LEVEL_BOUNDARY;
     b->rec.quiet = true;
     b->pairs = 5;
     if (!tb_cli_parse(&command, argc, argv, b, &rest, &status))
@@ -393,9 +399,12 @@ int tb_cmd_bisect(int argc, char **argv)
         status = tb_cli_usage(&command, "no command to run");
     else if (b->pairs == 0 || b->pairs > 1000)
         status = tb_cli_usage(&command, "option '--pairs': 1 to 1000 are possible");
+    else if (tb_cli_check_kernels(&b->rec.cuda.kernels, &err) != TB_OK)
+        status = tb_cli_usage(&command, "%s", err.text);
     else {
         b->rec.argv = rest.item;
-        status = run_bisect(b);
+        status = tb_cli_use_device(&b->rec, &err) == TB_OK ? run_bisect(b)
+                                                           : tb_cli_error("bisect", &err);
     }
 out:
     free(b);

@@ -21,7 +21,7 @@ static const struct tb_cli_option options[] = {
     {"--output", "-o", TB_CLI_STRING, AT(output), "TRACE",
      "file to write, or a folder: <host>-<pid>.twinbit in it"},
     {"--level", NULL, TB_CLI_CHOICE, AT(rec.level), TB_CLI_LEVELS,
-     "detail: step ends only, or every operator (default op)"},
+     "detail: step ends only, every operator (default), or every kernel in them too"},
     {"--inputs", NULL, TB_CLI_FLAG, AT(rec.inputs), NULL,
      "hash what is read too, and check that nobody wrote unseen"},
     {"--snapshot", NULL, TB_CLI_LIST, AT(rec.snapshots), "EVENT",
@@ -42,6 +42,7 @@ static const struct tb_cli_option options[] = {
      "break the software device, as 'softgpu run' does; may be repeated"},
     {"--fault-log", NULL, TB_CLI_STRING, AT(rec.fault_log), "FILE",
      "write the faults of the software device down"},
+    TB_CLI_CUDA_OPTIONS(AT(rec)),
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",
      "run the job N times and say whether it repeats itself"},
     {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
@@ -261,7 +262,7 @@ out:
 
 int tb_cmd_run(int argc, char **argv)
 {
-    struct run run = {.rec = {.level = TB_CLI_LEVEL_OP}, .from_step = UINT64_MAX, .times = 1};
+    struct run run = {.rec = TB_CLI_RECORDING, .from_step = UINT64_MAX, .times = 1};
     struct tb_error err = {0};
     struct tb_cli_rest rest;
     int status;
@@ -275,6 +276,8 @@ int tb_cmd_run(int argc, char **argv)
     if (run.rec.steps.given && run.from_step != UINT64_MAX)
         return tb_cli_usage(&command, "'--steps' and '--from-step' exclude each other");
     if (tb_cli_check_snapshots(&run.rec.snapshots, &err) != TB_OK)
+        return tb_cli_usage(&command, "%s", err.text);
+    if (tb_cli_check_kernels(&run.rec.cuda.kernels, &err) != TB_OK)
         return tb_cli_usage(&command, "%s", err.text);
     run.rec.argv = rest.item;
     if (run.from_step != UINT64_MAX)

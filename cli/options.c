@@ -43,6 +43,31 @@ bool tb_cli_parse_size(const char *text, uint64_t *out)
     return true;
 }
 
+/* By hand: strtod() reads a comma in some locales, and "inf". Digits that are too small to matter
+ * are read all the same. */
+bool tb_cli_parse_share(const char *text, uint32_t *out)
+{
+    double value = 0, unit = 1;
+    size_t digits = 0;
+    bool fraction = false;
+
+    for (; *text; text++) {
+        if (*text == '.' && !fraction) {
+            fraction = true;
+            continue;
+        }
+        if (*text < '0' || *text > '9')
+            return false;
+        digits++;
+        unit = fraction ? unit / 10 : 1;
+        value = fraction ? value + unit * (*text - '0') : value * 10 + (*text - '0');
+    }
+    if (digits == 0 || !(value > 0) || value > 1)
+        return false;
+    *out = value * 65536 < 1 ? 1 : (uint32_t)(value * 65536 + 0.5);
+    return true;
+}
+
 bool tb_cli_parse_steps(const char *text, struct tb_cli_steps *out)
 {
     struct tb_cli_steps s = {.from = 0, .to = UINT64_MAX, .given = true};
@@ -110,6 +135,8 @@ static const char *store_value(const struct tb_cli_option *o, void *at, const ch
         return tb_cli_parse_number(text, at) ? NULL : "a number";
     case TB_CLI_SIZE:
         return tb_cli_parse_size(text, at) ? NULL : "a size such as 512M";
+    case TB_CLI_SHARE:
+        return tb_cli_parse_share(text, at) ? NULL : "a share above 0, at most 1, such as 0.01";
     case TB_CLI_STEPS:
         return tb_cli_parse_steps(text, at) ? NULL : "steps such as 3..9";
     case TB_CLI_CHOICE:

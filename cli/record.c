@@ -41,11 +41,55 @@ enum tb_status tb_cli_check_snapshots(const struct tb_cli_list *list, struct tb_
     return join_snapshots(list, text, sizeof(text), err);
 }
 
+/* A pattern a line */
+static enum tb_status join_kernels(const struct tb_cli_list *list, char *out, size_t size,
+                                   struct tb_error *err)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const char *pattern = list->item[i];
+        size_t n = strlen(pattern);
+
+        if (strchr(pattern, '\n') || !pattern[pattern[0] == '!'])
+            return tb_fail(err, TB_ERR_ARG, "--kernel '%s' is no pattern for a name", pattern);
+        if (used + n + 2 > size)
+            return tb_fail(err, TB_ERR_LIMIT,
+                           "the patterns of --kernel are %zu bytes in all, at most", size - 1);
+        if (used)
+            out[used++] = '\n';
+        memcpy(out + used, pattern, n + 1);
+        used += n;
+    }
+    return TB_OK;
+}
+
+enum tb_status tb_cli_check_kernels(const struct tb_cli_list *list, struct tb_error *err)
+{
+    char text[sizeof(((struct tb_wire_config *)0)->kernels)];
+
+    return join_kernels(list, text, sizeof(text), err);
+}
+
+static void fill_cuda(struct tb_wire_config *c, const struct tb_cli_cuda *o)
+{
+    static const enum tb_wire_cuda_tap taps[] = {TB_CUDA_TAP_SHIM, TB_CUDA_TAP_CUPTI,
+                                                 TB_CUDA_TAP_NONE};
+
+    c->cuda_tap = taps[o->tap];
+    c->flags |= o->enqueue == 1 ? TB_CFG_DEFER : 0;
+    c->sample = o->sample < 65536 ? o->sample : 0;
+    c->seed = o->seed;
+    c->launch_bytes = o->launch_bytes;
+}
+
 static enum tb_status fill_config(struct tb_wire_config *c, const struct tb_cli_recording *r,
                                   struct tb_error *err)
 {
+    static const enum tb_wire_level levels[] = {TB_LEVEL_BOUNDARY, TB_LEVEL_OP, TB_LEVEL_KERNEL};
+
     *c = (struct tb_wire_config){
-        .level = r->level == TB_CLI_LEVEL_OP ? TB_LEVEL_OP : TB_LEVEL_BOUNDARY,
+        .level = levels[r->level],
         .step_from = r->steps.given ? r->steps.from : 0,
         .step_to = r->steps.given ? r->steps.to : UINT64_MAX,
         .ring_bytes = TB_WIRE_RING_DATA,
@@ -57,7 +101,10 @@ static enum tb_status fill_config(struct tb_wire_config *c, const struct tb_cli_
     c->flags |= r->map ? TB_CFG_MAP : 0;
     c->flags |= r->stack ? TB_CFG_STACK : 0;
     c->snapshot_count = (uint32_t)r->snapshots.count;
-    return join_snapshots(&r->snapshots, c->snapshots, sizeof(c->snapshots), err);
+    fill_cuda(c, &r->cuda);
+    enum tb_status st = join_kernels(&r->cuda.kernels, c->kernels, sizeof(c->kernels), err);
+    return st != TB_OK ? st
+                       : join_snapshots(&r->snapshots, c->snapshots, sizeof(c->snapshots), err);
 }
 
 enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *output,

@@ -4,6 +4,8 @@
 #ifndef TB_CLI_RECORD_H
 #define TB_CLI_RECORD_H
 
+#include <stddef.h>
+
 #include "cli/cli.h"
 #include "collector/collector.h"
 
@@ -21,14 +23,48 @@ struct tb_cli_recording {
     struct tb_cli_list snapshots;
     struct tb_cli_list faults; /* of the software device, as `softgpu run --fault` takes them */
     const char *fault_log;     /* NULL: none */
+    struct tb_cli_cuda {
+        unsigned tap;     /* index into TB_CLI_TAPS */
+        unsigned enqueue; /* index into TB_CLI_ENQUEUE */
+        uint32_t sample;  /* of 65536 launches of a kernel; 0: all */
+        uint64_t seed, launch_bytes;
+        struct tb_cli_list kernels;
+    } cuda;
 };
 
-#define TB_CLI_LEVELS "boundary|op"
+/* What a recording is when nothing is said. */
+#define TB_CLI_RECORDING                                                                           \
+    {                                                                                              \
+        .level = TB_CLI_LEVEL_OP, .cuda = {.launch_bytes = 256u << 20 }                            \
+    }
+
+/* clang-format off */
+/** TB_CLI_CUDA_OPTIONS - of a GPU's work; @rec: offset of the struct tb_cli_recording */
+#define TB_CLI_CUDA_AT(rec, member) ((rec) + offsetof(struct tb_cli_recording, cuda.member))
+#define TB_CLI_CUDA_OPTIONS(rec)                                                                   \
+    {"--tap", NULL, TB_CLI_CHOICE, TB_CLI_CUDA_AT(rec, tap), TB_CLI_TAPS,                          \
+     "a GPU's work is seen by a library before the driver (default), by CUPTI, or not"},           \
+    {"--enqueue", NULL, TB_CLI_CHOICE, TB_CLI_CUDA_AT(rec, enqueue), TB_CLI_ENQUEUE,               \
+     "with --tap cupti: hash from inside callbacks (default), or later where that is allowed"},    \
+    {"--sample", NULL, TB_CLI_SHARE, TB_CLI_CUDA_AT(rec, sample), "R",                             \
+     "hash a share of each kernel's launches, such as 0.01 (default 1)"},                          \
+    {"--seed", NULL, TB_CLI_NUMBER, TB_CLI_CUDA_AT(rec, seed), "N",                                \
+     "of that choice: the same seed chooses the same launches (default 0)"},                       \
+    {"--kernel", NULL, TB_CLI_LIST, TB_CLI_CUDA_AT(rec, kernels), "PATTERN",                       \
+     "hash these kernels only (* and ?), or with \"!...\" all but these; may be repeated"},        \
+    {"--launch-bytes", NULL, TB_CLI_SIZE, TB_CLI_CUDA_AT(rec, launch_bytes), "SIZE",               \
+     "hash at most so much for a launch; of more, a part (default 256M)"}
+/* clang-format on */
+
+#define TB_CLI_TAPS "shim|cupti|none"
+#define TB_CLI_ENQUEUE "callback|deferred"
+#define TB_CLI_LEVELS "boundary|op|kernel"
 #define TB_CLI_ATTACH "preload|python|none"
 #define TB_CLI_ON_FULL "wait|drop"
 #define TB_CLI_DEVICE "host|softgpu"
 enum { TB_CLI_DEVICE_HOST, TB_CLI_DEVICE_SOFTGPU };
-enum { TB_CLI_LEVEL_BOUNDARY, TB_CLI_LEVEL_OP };
+enum { TB_CLI_LEVEL_BOUNDARY, TB_CLI_LEVEL_OP, TB_CLI_LEVEL_KERNEL };
+enum { TB_CLI_TAP_SHIM, TB_CLI_TAP_CUPTI, TB_CLI_TAP_NONE };
 
 /**
  * tb_cli_check_snapshots - TB_ERR_ARG if one of @list is not an event name
@@ -36,6 +72,10 @@ enum { TB_CLI_LEVEL_BOUNDARY, TB_CLI_LEVEL_OP };
  */
 enum tb_status tb_cli_check_snapshots(const struct tb_cli_list *list,
                                       struct tb_error *err) TB_MUST_CHECK;
+
+/** tb_cli_check_kernels - TB_ERR_ARG, TB_ERR_LIMIT if @list is no list of kernel patterns */
+enum tb_status tb_cli_check_kernels(const struct tb_cli_list *list,
+                                    struct tb_error *err) TB_MUST_CHECK;
 
 /**
  * tb_cli_use_device - let the jobs that this process starts find the chosen device

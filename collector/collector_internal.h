@@ -71,7 +71,12 @@ ssize_t tb_proc_read(pid_t pid, const char *file, char *buf, size_t size);
 /** tb_proc_environ - value of @name in the environment the process was started with; NULL: not set
  */
 const char *tb_proc_environ(const char *environ_text, size_t n, const char *name);
-enum { TB_MAPS_TORCH = 1 << 0, TB_MAPS_CUDA = 1 << 1, TB_MAPS_TWINBIT = 1 << 2 };
+enum {
+    TB_MAPS_TORCH = 1 << 0,
+    TB_MAPS_CUDA = 1 << 1, /* the driver itself */
+    TB_MAPS_TWINBIT = 1 << 2,
+    TB_MAPS_SHIM = 1 << 3, /* our libcuda.so.1 before it */
+};
 /** tb_proc_maps - which of the libraries above are mapped; 0 if it cannot be read */
 unsigned tb_proc_maps(pid_t pid);
 /** tb_proc_children - calls @fn for each child */
@@ -381,8 +386,10 @@ void tb_watch_poll(struct tb_watch *w, pid_t job);
 uint32_t tb_watch_living(struct tb_watch *w, pid_t job);
 /** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
-/** tb_watch_result - calls @fn for each process that was not covered */
+/** tb_watch_result - calls @fn for each process that was not covered; @cuda_tap: how CUDA was seen
+ */
 uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *processes,
+                         unsigned cuda_tap,
                          void (*fn)(void *arg, const char *argv, const char *why), void *arg);
 
 /* ---------------------------------------------------------------- job.c */
@@ -400,6 +407,7 @@ struct tb_signals {
     struct sigaction pipe, file_size; /* the same; ignored meanwhile */
     struct rlimit files; /* the same; as high as allowed meanwhile: a pidfd a process */
     bool term_sent, hup_sent, stop_asked;
+    bool paused; /* SIGUSR2 turns it over */
 };
 
 /** tb_job_find - is there such a command? 126 or 127 in *@exit_status if not */
@@ -419,6 +427,28 @@ void tb_signals_work(struct tb_signals *s, struct tb_job *job);
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
                           const char *socket);
 void tb_job_environment_free(char **env);
+
+/** tb_environment_value - what follows "<name>=", NULL: not set */
+const char *tb_environment_value(char *const *env, const char *name);
+/**
+ * tb_environment_set - put @first under @name into @env, which has room for one more
+ * @separator: between @first and what was there, which stays behind (@first_wins) or before it; 0:
+ * it goes
+ */
+bool tb_environment_set(char **env, size_t *count, const char *name, const char *first,
+                        char separator, bool first_wins);
+
+/* ---------------------------------------------------------------- cuda.c */
+
+/**
+ * tb_cuda_choose - make of w->cuda_tap what is possible for a job with the environment @env
+ * Without a driver on this machine: none.
+ * @say: a line for the user, or ""
+ */
+void tb_cuda_choose(struct tb_wire_config *w, char *const *env, const char *libdir, char *say,
+                    size_t size);
+/** tb_cuda_environment - add what brings the tap into the job; false: no memory */
+bool tb_cuda_environment(char **env, size_t *count, const struct tb_collector_options *o);
 
 /* ---------------------------------------------------------------- report.c */
 

@@ -113,7 +113,7 @@ static bool is_named(const char *entry, const char *name)
     return strncmp(entry, name, n) == 0 && entry[n] == '=';
 }
 
-static const char *value_of(char *const *env, const char *name)
+const char *tb_environment_value(char *const *env, const char *name)
 {
     for (; *env; env++)
         if (is_named(*env, name))
@@ -121,11 +121,10 @@ static const char *value_of(char *const *env, const char *name)
     return NULL;
 }
 
-/* "<first><separator><what was there>" under @name, in place or as a new entry. */
-static bool set(char **env, size_t *count, const char *name, const char *first, char separator,
-                bool first_wins)
+bool tb_environment_set(char **env, size_t *count, const char *name, const char *first,
+                        char separator, bool first_wins)
 {
-    const char *before = value_of(env, name);
+    const char *before = tb_environment_value(env, name);
     char *entry = NULL;
     size_t i = 0;
 
@@ -156,19 +155,19 @@ static bool set_attach(char **env, size_t *count, const struct tb_collector_opti
         return true;
     if (o->attach && strcmp(o->attach, "python") == 0) {
         (void)snprintf(path, sizeof(path), "%s/python/hook", o->libdir);
-        return set(env, count, "PYTHONPATH", path, ':', true);
+        return tb_environment_set(env, count, "PYTHONPATH", path, ':', true);
     }
     (void)snprintf(path, sizeof(path), "%s/libtwinbit.so", o->libdir);
     /* A sanitizer's runtime in the job or a child of it refuses to run behind a preloaded library.
      */
-    return set(env, count, "LD_PRELOAD", path, ':', true) &&
-           set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
+    return tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
+           tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
 }
 
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
                           const char *socket)
 {
-    enum { NEW_ENTRIES = 4 };
+    enum { NEW_ENTRIES = 12 };
     size_t count = 0, n = 0;
 
     while (env[count])
@@ -177,7 +176,8 @@ char **tb_job_environment(char *const *env, const struct tb_collector_options *o
     bool ok = copy != NULL;
     for (; ok && n < count; n++)
         ok = (copy[n] = strdup(env[n])) != NULL;
-    ok = ok && set(copy, &n, TB_WIRE_ENV, socket, 0, true) && set_attach(copy, &n, o);
+    ok = ok && tb_environment_set(copy, &n, TB_WIRE_ENV, socket, 0, true) &&
+         set_attach(copy, &n, o) && tb_cuda_environment(copy, &n, o);
     if (!ok) {
         tb_job_environment_free(copy);
         return NULL;

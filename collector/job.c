@@ -121,7 +121,8 @@ out:
 
 enum tb_status tb_signals_open(struct tb_signals *s, struct tb_error *err)
 {
-    static const int handled[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
+    static const int handled[] = {SIGCHLD, SIGINT,  SIGQUIT, SIGTERM,
+                                  SIGHUP,  SIGTSTP, SIGCONT, SIGUSR2};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t set;
 
@@ -221,6 +222,9 @@ void tb_signals_work(struct tb_signals *s, struct tb_job *job)
             s->stop_asked = false;
             if (!job->ended)
                 (void)kill(job->pid, SIGCONT);
+            break;
+        case SIGUSR2:
+            s->paused = !s->paused;
             break;
         default: /* SIGINT, SIGQUIT: the job's own business; SIGCHLD: below */
             break;

@@ -54,6 +54,12 @@ const char *tb_proc_environ(const char *environ_text, size_t n, const char *name
     return NULL;
 }
 
+/* The file is libcuda.so.1 in the folder "shim" of ours. */
+static bool is_shim(const char *line, const char *base)
+{
+    return base - line >= 5 && strncmp(base - 5, "/shim", 5) == 0;
+}
+
 unsigned tb_proc_maps(pid_t pid)
 {
     char path[64];
@@ -72,7 +78,7 @@ unsigned tb_proc_maps(pid_t pid)
         if (strncmp(base, "/libtorch_cpu.so", 16) == 0)
             found |= TB_MAPS_TORCH;
         else if (strncmp(base, "/libcuda.so", 11) == 0)
-            found |= TB_MAPS_CUDA;
+            found |= is_shim(line, base) ? TB_MAPS_SHIM : TB_MAPS_CUDA;
         else if (strncmp(base, "/libtwinbit.so", 14) == 0)
             found |= TB_MAPS_TWINBIT;
     }

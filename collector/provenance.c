@@ -163,13 +163,34 @@ static void git_state(struct tb_store *store)
     free(diff);
 }
 
+static void what_was_asked_of_cuda(struct tb_store *store, const struct tb_wire_config *c)
+{
+    bool cupti = c->cuda_tap == TB_CUDA_TAP_CUPTI;
+    char text[64];
+
+    meta(store, "cuda.tap", cupti ? "cupti" : "shim");
+    if (cupti)
+        meta(store, "cuda.enqueue", c->flags & TB_CFG_DEFER ? "deferred" : "callback");
+    if (c->sample) {
+        (void)snprintf(text, sizeof(text), "%.5g", c->sample / 65536.0);
+        meta(store, "cuda.sample", text);
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)c->seed);
+        meta(store, "cuda.seed", text);
+    }
+    if (c->kernels[0])
+        meta(store, "cuda.kernels", c->kernels);
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)c->launch_bytes);
+    meta(store, "cuda.launch_bytes", text);
+}
+
 static void what_was_asked(struct tb_store *store, const struct tb_collector_options *o)
 {
+    static const char *const levels[] = {"off", "boundary", "op", "kernel"};
     const struct tb_wire_config *c = &o->config;
     char text[64];
 
     meta(store, "twinbit.version", TB_VERSION);
-    meta(store, "level", c->level == TB_LEVEL_BOUNDARY ? "boundary" : "op");
+    meta(store, "level", levels[c->level <= TB_LEVEL_KERNEL ? c->level : TB_LEVEL_OFF]);
     meta(store, "inputs", c->flags & TB_CFG_INPUTS ? "yes" : "no");
     if (c->step_from != 0 || c->step_to != UINT64_MAX) {
         (void)snprintf(text, sizeof(text), "%llu..%llu", (unsigned long long)c->step_from,
@@ -178,6 +199,8 @@ static void what_was_asked(struct tb_store *store, const struct tb_collector_opt
     }
     if (c->snapshots[0])
         meta(store, "snapshots", c->snapshots);
+    if (c->cuda_tap != TB_CUDA_TAP_NONE)
+        what_was_asked_of_cuda(store, c);
 }
 
 void tb_provenance_write(struct tb_store *store, const struct tb_collector_options *o)

@@ -231,6 +231,15 @@ static void fill_defaults(struct tb_col *c)
         (void)snprintf(w->glue, sizeof(w->glue), "%s/python", c->o->libdir);
 }
 
+static void choose_cuda_tap(struct tb_col *c)
+{
+    char say[512];
+
+    tb_cuda_choose(&c->effective.config, environ, c->o->libdir, say, sizeof(say));
+    if (say[0])
+        keep_line(c, say);
+}
+
 static enum tb_status make_bell(struct tb_col *c, struct tb_error *err)
 {
     c->bell_fd = memfd_create("twinbit-bell", MFD_CLOEXEC);
@@ -317,6 +326,21 @@ static bool look_for_ends(struct tb_col *c)
     return alive == 0;
 }
 
+static void cover(struct tb_col *c, struct tb_col_process *p, const char *kind, const char *subject,
+                  const char *detail);
+
+/* SIGUSR2: taps look at the bell. What is not recorded meanwhile is not covered. */
+static void follow_pause(struct tb_col *c)
+{
+    if (c->bell->paused == c->signals.paused)
+        return;
+    __atomic_store_n(&c->bell->paused, c->signals.paused, __ATOMIC_RELAXED);
+    if (c->signals.paused)
+        cover(c, NULL, "paused", "all processes", "by the user (SIGUSR2)");
+    if (!c->o->quiet)
+        tb_log("recording %s (SIGUSR2)", c->signals.paused ? "pauses" : "goes on");
+}
+
 static void one_round(struct tb_col *c)
 {
     struct pollfd fds[MAX_FDS];
@@ -324,6 +348,7 @@ static void one_round(struct tb_col *c)
 
     (void)poll(fds, n, c->job.ended ? 20 : (int)WATCH_MS);
     tb_signals_work(&c->signals, &c->job);
+    follow_pause(c);
     tb_server_work(c->server);
     uint64_t now = now_ms();
     if (now - c->watched_ms >= (now - c->begin_ms < WATCH_OFTEN_MS ? WATCH_MS : WATCH_LATER_MS)) {
@@ -389,7 +414,7 @@ static void end_drain(struct tb_col *c, struct tb_drain_counts *counts)
     struct tb_error err = {0};
     char detail[64];
 
-    (void)tb_watch_result(c->watch, c->processes, not_covered, c);
+    (void)tb_watch_result(c->watch, c->processes, c->effective.config.cuda_tap, not_covered, c);
     for (struct tb_col_process *p = c->processes; p; p = p->next)
         if (!p->gone) {
             (void)snprintf(detail, sizeof(detail), "still running %u s after the job's end",
@@ -550,6 +575,7 @@ enum tb_status tb_collector_run(const struct tb_collector_options *options,
     c->last_process = &c->processes;
     c->cpu_before = cpu_seconds();
     fill_defaults(c);
+    choose_cuda_tap(c);
     st = run(c, result, err);
     release(c);
     free(c);

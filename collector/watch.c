@@ -211,19 +211,39 @@ static bool counted_before(const struct tb_watch *w, size_t i)
     return false;
 }
 
+/*
+ * NULL: nothing is missing. A tap of CUDA attaches at the first call: a driver in a process that
+ * did not attach has not been called.
+ */
+static const char *why_not_covered(const struct seen *s, const struct tb_col_process *processes,
+                                   unsigned cuda_tap)
+{
+    bool whole = covered(s, processes);
+
+    if (s->no_hook && !whole)
+        return "libtwinbit is not in it (its environment was cut, or it is set-user-id)";
+    if (cuda_tap == TB_CUDA_TAP_SHIM && (s->maps & (TB_MAPS_CUDA | TB_MAPS_SHIM)) == TB_MAPS_CUDA)
+        return "it found libcuda without the shim before it (it changes LD_LIBRARY_PATH, or opens "
+               "a path of its own): --tap cupti sees it";
+    if (whole || (cuda_tap != TB_CUDA_TAP_NONE && !(s->maps & TB_MAPS_TORCH)))
+        return NULL;
+    return "libtwinbit is in it, but it never attached";
+}
+
 uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *processes,
+                         unsigned cuda_tap,
                          void (*fn)(void *arg, const char *argv, const char *why), void *arg)
 {
     uint32_t count = 0;
 
     for (size_t i = 0; i < w->count; i++) {
         const struct seen *s = w->seen[i];
-        if (!s->maps || covered(s, processes) || counted_before(w, i))
+        const char *why = s->maps ? why_not_covered(s, processes, cuda_tap) : NULL;
+
+        if (!why || counted_before(w, i))
             continue;
         count++;
-        fn(arg, s->argv,
-           s->no_hook ? "libtwinbit is not in it (its environment was cut, or it is set-user-id)"
-                      : "libtwinbit is in it, but it never attached");
+        fn(arg, s->argv, why);
     }
     return count;
 }

@@ -110,7 +110,7 @@ def write_exports(out, functions, order, hooked):
 
 
 def write_stubs(out, order, plain):
-    out.write(NOTICE + '#include "recorder/cuda/shim/stub.h"\n\n')
+    out.write(NOTICE + '#include "recorder/cuda/shim/stub.inc"\n\n')
     for name in plain:
         out.write(f"TB_SHIM_STUB {name}, {order[name]}\n")
     out.write('\n.section .note.GNU-stack,"",%progbits\n')

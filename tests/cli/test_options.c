@@ -204,9 +204,28 @@ static void test_options__sizes(void **state)
     assert_int_equal(n, 15ull << 40);
 }
 
+static void test_options__a_share_is_above_zero_and_at_most_one(void **state)
+{
+    static const char *const bad[] = {"",  ".",    "0",   "0.0",  "1.01",
+                                      "2", "-0.5", "0,5", "1e-2", "nan"};
+    uint32_t share = 7;
+
+    (void)state;
+    for (size_t i = 0; i < TB_ARRAY_LEN(bad); i++)
+        assert_false(tb_cli_parse_share(bad[i], &share));
+    assert_int_equal(share, 7);
+    assert_true(tb_cli_parse_share("1", &share));
+    assert_int_equal(share, 65536);
+    assert_true(tb_cli_parse_share(".25", &share));
+    assert_int_equal(share, 16384);
+    assert_true(tb_cli_parse_share("0.0000001", &share));
+    assert_int_equal(share, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options__a_share_is_above_zero_and_at_most_one),
         cmocka_unit_test(test_options__all_kinds_are_stored),
         cmocka_unit_test(test_options__a_job_ends_options),
         cmocka_unit_test(test_options__bad_input_is_one_line_and_status_2),

@@ -60,7 +60,11 @@ bad() {
 }
 bad "no command to run"
 bad "no command to run" --level op --
-bad "expected boundary|op" --level kernel -- touch began
+bad "expected boundary|op" --level kernels -- touch began
+bad "expected shim|cupti|none" --tap both -- touch began
+bad "a share above 0" --sample 0 -- touch began
+bad "is no pattern for a name" --kernel "!" -- touch began
+bad "in all, at most" --kernel "$(printf '%0600d' 0)" -- touch began
 bad "expected steps such as 3..9" --steps 9..3 -- touch began
 bad "exclude each other" --steps 1..2 --from-step 3 -- touch began
 bad "expected a size" --max-size 1X -- touch began
