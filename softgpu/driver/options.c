@@ -128,10 +128,28 @@ static bool read_isa(struct tb_error *err)
     return true;
 }
 
+/* Text of use in strict mode only, at most @n - 1 bytes; @out stays "" where there is none. */
+static bool strict_text(const struct sg_options *opt, const char *name, char *out, size_t n,
+                        struct tb_error *err)
+{
+    const char *text = getenv(name);
+
+    if (!text || !*text)
+        return true;
+    if (strlen(text) >= n) { /* the text itself would fill the message */
+        tb_fail(err, TB_ERR_ARG, "%s is longer than %zu bytes", name, n - 1);
+        return false;
+    }
+    memcpy(out, text, strlen(text) + 1);
+    if (opt->strict == SG_STRICT_OFF)
+        return refuse(name, text, "of use without SOFTGPU_STRICT=report or fail", err);
+    return true;
+}
+
 static bool read_strict(struct sg_options *opt, struct tb_error *err)
 {
     static const char *const modes[] = {"off", "report", "fail"};
-    const char *text = getenv("SOFTGPU_STRICT"), *file = getenv("SOFTGPU_REPORT");
+    const char *text = getenv("SOFTGPU_STRICT");
     unsigned mode = 0;
 
     while (text && *text && mode < TB_ARRAY_LEN(modes) && strcmp(text, modes[mode]) != 0)
@@ -143,14 +161,8 @@ static bool read_strict(struct sg_options *opt, struct tb_error *err)
     if (opt->races && opt->strict == SG_STRICT_OFF)
         return refuse("SOFTGPU_STRICT_RACES", getenv("SOFTGPU_STRICT_RACES"),
                       "of use without SOFTGPU_STRICT=report or fail", err);
-    if (!file || !*file)
-        return true;
-    if (strlen(file) >= sizeof(opt->report))
-        return refuse("SOFTGPU_REPORT", file, "a name of less than 1024 bytes", err);
-    memcpy(opt->report, file, strlen(file) + 1);
-    if (opt->strict == SG_STRICT_OFF)
-        return refuse("SOFTGPU_REPORT", file, "of use without SOFTGPU_STRICT=report or fail", err);
-    return true;
+    return strict_text(opt, "SOFTGPU_REPORT", opt->report, sizeof(opt->report), err) &&
+           strict_text(opt, "SOFTGPU_STRICT_EXCLUDE", opt->exclude, sizeof(opt->exclude), err);
 }
 
 static bool same_file(const char *a, const char *b)

@@ -26,6 +26,7 @@ struct sg_options {        /* from the environment */
     bool launch_blocking;
     enum sg_strict_mode strict; /* SOFTGPU_STRICT: off, report, fail */
     bool races;                 /* SOFTGPU_STRICT_RACES=1: look for races in kernels */
+    char exclude[1024];         /* SOFTGPU_STRICT_EXCLUDE: patterns of kernels, ',' between them */
     char report[1024];          /* SOFTGPU_REPORT: file of the findings, "" for none */
     int log; /* SOFTGPU_LOG: 0 nothing, 1 refusals (default), 2 every launch, 3 every call */
 };

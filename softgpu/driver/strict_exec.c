@@ -7,6 +7,7 @@
 #include "softgpu/driver/strict.h"
 #include "softgpu/exec/check.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -149,6 +150,25 @@ static bool report(void *arg, const struct sg_launch *l, const struct sg_check_r
     return sg_driver.opt.strict == SG_STRICT_FAIL && !r->lower;
 }
 
+/* SOFTGPU_STRICT_EXCLUDE: kernels that read whatever there is, and say so. */
+static bool follow(void *arg, const struct sg_launch *l)
+{
+    const char *name = sg_kernel_info(l->kernel)->name, *at = sg_driver.opt.exclude;
+    char pattern[sizeof(sg_driver.opt.exclude)];
+
+    (void)arg;
+    while (*at) {
+        size_t n = strcspn(at, ",");
+
+        memcpy(pattern, at, n);
+        pattern[n] = '\0';
+        if (fnmatch(pattern, name, 0) == 0)
+            return false;
+        at += n + (at[n] == ',');
+    }
+    return true;
+}
+
 /* ---- what work does to memory ---------------------------------------------------------------- */
 
 static bool written_from_the_start(const struct sg_rec *r)
@@ -231,7 +251,7 @@ void sg_strict_image(const struct sg_image *image)
 
 CUresult sg_strict_init(void)
 {
-    struct sg_check_env env = {.races = sg_driver.opt.races, .report = report};
+    struct sg_check_env env = {.races = sg_driver.opt.races, .follow = follow, .report = report};
     struct tb_error err = {0};
 
     if (sg_shadow_new(sg_driver.mem, &shadow, &err) == TB_OK) {

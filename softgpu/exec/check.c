@@ -252,7 +252,7 @@ static bool memory(struct sg_check *c, const struct sg_step *s, const struct sg_
         note_copy(c, cw, a);
         return true;
     }
-    if (!a->write || reads_first(s->ptx))
+    if (c->follow && (!a->write || reads_first(s->ptx)))
         missing = unwritten(c, a);
     if (s->ptx->op == SG_OP_ST && cw->dirty && a->block == NULL && !sg_check_result(c, s, a))
         return false;
@@ -351,6 +351,7 @@ static void begin(void *arg, const struct sg_launch *l)
     struct sg_check *c = arg;
 
     memset(c->seen, 0, sizeof(c->seen));
+    c->follow = c->env.follow == NULL || c->env.follow(c->env.arg, l);
     if (c->env.races)
         sg_race_begin(c, l);
 }

@@ -60,6 +60,9 @@ struct sg_check_report {
 struct sg_check_env {
     struct sg_shadow *shadow;
     bool races;
+    /* false: uses of unwritten memory by this launch are none; what it writes counts as written.
+     * NULL: all launches are followed. */
+    bool (*follow)(void *arg, const struct sg_launch *l);
     /* true: the launch is to end with a fault. Called with no lock but the machine's. */
     bool (*report)(void *arg, const struct sg_launch *l, const struct sg_check_report *r);
     void *arg;

@@ -66,6 +66,7 @@ struct sg_check {
     struct sg_check_env env;
     struct sg_watcher watcher;
     struct sg_check_block *blocks;
+    bool follow; /* this launch's unwritten values */
     /* findings of this launch: told once each */
     struct {
         const void *ptx, *other;

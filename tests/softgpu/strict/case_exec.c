@@ -196,6 +196,28 @@ static void branches(bool bad)
     fill_and_launch("branch", bad);
 }
 
+/* Two kernels, each a finding of its own. */
+static void computes_and_branches(bool bad)
+{
+    fill_and_launch("add", bad);
+    if (!strict_failed)
+        fill_and_launch("branch", bad);
+}
+
+/* What "add" makes of unwritten memory is used by "branch": written it is. */
+static void computes_in_turn(bool bad)
+{
+    CUdeviceptr p, q;
+
+    OK(cuMemAlloc(&p, 64));
+    OK(cuMemAlloc(&q, 64));
+    if (!bad)
+        OK(cuMemsetD8(p, 0, 64));
+    launch(unwritten, "add", p, q);
+    if (!strict_failed)
+        launch(unwritten, "branch", q, p);
+}
+
 static void counts(bool bad)
 {
     fill_and_launch("count", bad);
@@ -356,6 +378,8 @@ static const struct strict_case cases[] = {
     {"shared_behind", "out-of-bounds", "error", shared_behind},
     {"computes", "uninitialised-read", "error", computes},
     {"branches", "uninitialised-read", "error", branches},
+    {"computes_and_branches", "uninitialised-read", "error", computes_and_branches},
+    {"computes_in_turn", "uninitialised-read", "error", computes_in_turn},
     {"points", "uninitialised-read", "error", points},
     {"counts", "uninitialised-read", "error", counts},
     {"exchange_writes", "uninitialised-read", "error", exchange_writes},
