@@ -242,6 +242,8 @@ struct tb_merge {
     struct tb_slots *slots;
     uint32_t slot_tables;
     uint64_t table_waited, table_round; /* for a slot table that nobody sent yet; last look */
+    struct tb_continuity *continuity;   /* NULL: nothing was to be checked yet */
+    uint64_t sampled;                   /* fingerprints of some leaves only */
     uint64_t steps;
     bool held; /* the event that is due waits for a fingerprint */
     bool gone; /* nothing comes any more: no slot is waited for */
@@ -304,6 +306,22 @@ void tb_pending_release(struct tb_merge *m, struct tb_sink *sink, uint64_t seq, 
 void tb_pending_late(struct tb_merge *m, struct tb_sink *sink);
 /** tb_pending_leftover - what waited for events or bytes that never came */
 void tb_pending_leftover(struct tb_merge *m, struct tb_sink *sink);
+
+/** tb_pending_explains - has the job said, in a row of kind "origin" for event @seq, that others
+ * than recorded writers may change what it reads? All of it, or "allocation N" where the row names
+ * it */
+bool tb_pending_explains(const struct tb_merge *m, uint64_t seq, uint64_t alloc);
+
+/* ---------------------------------------------------------------- continuity.c (drain thread) */
+
+/** tb_continuity_new - @limit: extents kept, 0: as many as usual; NULL: no memory */
+struct tb_continuity *tb_continuity_new(size_t limit);
+void tb_continuity_free(struct tb_continuity *c);
+/** tb_continuity_event - @e was written as row @row; check what it read, keep what it wrote */
+void tb_continuity_event(struct tb_merge *m, struct tb_sink *sink, const struct tb_store_event *e,
+                         const struct tb_store_access *a, uint64_t row);
+/** tb_continuity_finish - say what was not checked, and free it */
+void tb_continuity_finish(struct tb_merge *m, struct tb_sink *sink);
 
 /* ---------------------------------------------------------------- slots.c (drain thread) */
 

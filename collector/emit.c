@@ -269,6 +269,7 @@ static void convert_access(struct tb_merge *m, const struct tb_wire_access *in,
     out->fp_kind = (uint8_t)(in->alloc >> 48);
     if ((in->alloc & TB_ACCESS_PENDING) && !take_slot(m, in, &fp, missing))
         out->fp_kind = TB_FP_NONE;
+    m->sampled += out->fp_kind == TB_FP_SAMPLED;
     if (out->fp_kind == TB_FP_NONE)
         fp = (struct tb_fp){0, 0};
     tb_fp_store(out->fp, fp);
@@ -326,10 +327,12 @@ static bool store_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring
     for (uint32_t i = 0; i < e->accesses; i++)
         convert_access(m, &in[i], &a[i], &missing);
     st = tb_store_event(sink->store, &out, a, e->accesses, row, &err);
+    if (st == TB_OK) {
+        cover_missing(m, sink, &out, &missing);
+        tb_continuity_event(m, sink, &out, a, *row);
+    }
     if (a != few)
         free(a);
-    if (st == TB_OK)
-        cover_missing(m, sink, &out, &missing);
     if (st == TB_ERR_ARG) { /* does not fit its site: the tap's mistake, not the store's end */
         tb_emit_cover(sink, m->row, 2, "record", "event", err.text);
         return false;

@@ -55,6 +55,7 @@ void tb_merge_free(struct tb_merge *m)
     if (!m)
         return;
     tb_merge_release(m);
+    tb_continuity_free(m->continuity);
     free(m->id);
     free(m->thread);
     free(m);
@@ -264,6 +265,19 @@ static uint32_t ring_count(const struct tb_merge *m)
     return n;
 }
 
+/* Equal ones are equal as far as they go: diff has to say so. */
+static void cover_sampled(struct tb_merge *m, struct tb_sink *sink)
+{
+    struct tb_error err = {0};
+
+    if (m->sampled && sink->error.status == TB_OK)
+        (void)tb_sink_ok(sink,
+                         tb_store_coverage(sink->store, m->row, 0, 0, 0, "sampled", "fingerprints",
+                                           "of large buffers cover some of their bytes only",
+                                           m->sampled, &err),
+                         &err);
+}
+
 void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
 {
     uint64_t lowest = 0, gap = 0;
@@ -284,6 +298,8 @@ void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
     tb_merge_stops(m, sink);
     m->finished = true;
     tb_pending_leftover(m, sink);
+    tb_continuity_finish(m, sink);
+    cover_sampled(m, sink);
 }
 
 bool tb_merge_is_urgent(struct tb_merge *m)

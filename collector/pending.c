@@ -222,6 +222,18 @@ void tb_pending_snapshot(struct tb_merge *m, struct tb_sink *sink, int fd)
     write_or_wait(m, sink, p);
 }
 
+bool tb_pending_explains(const struct tb_merge *m, uint64_t seq, uint64_t alloc)
+{
+    for (const struct tb_merge_pending *p = m->pending; p; p = p->next) {
+        if (p->seq != seq || !p->text || p->severity != 0 || strncmp(p->text, "origin\t", 7) != 0)
+            continue;
+        const char *word = strstr(p->text, "allocation ");
+        if (!word || strtoull(word + strlen("allocation "), NULL, 10) == alloc)
+            return true;
+    }
+    return false;
+}
+
 void tb_pending_cover(struct tb_merge *m, struct tb_sink *sink, const struct tb_ring *r,
                       const struct tb_wire_cover *c)
 {
