@@ -7,6 +7,7 @@
 #define SG_DRIVER_CODE_H
 
 #include "softgpu/driver/driver.h"
+#include "softgpu/fatbin/fatbin.h"
 
 #define SG_CODE_UNKNOWN_SIZE SIZE_MAX
 
@@ -51,24 +52,7 @@ CUresult sg_code_result(enum tb_status status);
 CUresult sg_file_read(const char *path, char **data, size_t *size);
 
 /* fatbin.c */
-#define SG_FATBIN_WRAPPER UINT32_C(0x466243b1) /* fatbinary_section.h */
-#define SG_FATBIN_MAGIC UINT32_C(0xba55ed50)
 CUresult sg_fatbin_read(const void *image, size_t size, uint32_t arch, struct sg_code *out,
-                        struct tb_error *err);
-
-/** sg_fatbin_each - the entries of one fat binary; stops when @fn returns false */
-struct sg_fatbin_entry {
-    unsigned kind; /* SG_FATBIN_PTX, SG_FATBIN_ELF or another */
-    uint32_t arch;
-    const unsigned char *payload;
-    size_t size;       /* of the payload, as stored */
-    size_t plain_size; /* unpacked; 0: it is stored as it is */
-    size_t packed_size;
-    uint64_t flags;
-};
-enum { SG_FATBIN_PTX = 1, SG_FATBIN_ELF = 2 };
-CUresult sg_fatbin_each(const void *fatbin, size_t size,
-                        bool (*fn)(void *arg, const struct sg_fatbin_entry *e), void *arg,
                         struct tb_error *err);
 
 #endif

@@ -193,7 +193,7 @@ static void count_fatbin(void *arg, const void *fatbin, size_t size, bool reloca
     struct count c = {.program = arg};
 
     (void)relocatable;
-    if (sg_fatbin_each(fatbin, size, count_entry, &c, NULL) != CUDA_SUCCESS || !c.entries)
+    if (sg_fatbin_each(fatbin, size, count_entry, &c, NULL) != TB_OK || !c.entries)
         return;
     c.program->fatbins++;
     c.program->fatbins_with_ptx += c.ptx;

@@ -1,0 +1,148 @@
+/* From an image to its PTX texts, and from these to the result. */
+#include "kernelinfo/kernelinfo.h"
+
+#include "kernelinfo/kernelinfo_internal.h"
+#include "softgpu/fatbin/fatbin.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Instructions looked at for one image, all rounds together: half a minute. */
+#define BUDGET UINT64_C(250000000)
+#define MOST_TEXT ((size_t)1 << 30)
+
+struct work {
+    struct ki_result result;
+    uint64_t budget;
+    size_t text; /* bytes of PTX so far */
+    unsigned texts, read, machine;
+    enum tb_status status;  /* of what ends it: no memory, a broken fat binary */
+    struct tb_error unread; /* the first text that cannot be read */
+    struct tb_error *err;
+};
+
+static bool analyse(struct work *w, const struct sg_ptx_module *m)
+{
+    struct ki_unit u = {0};
+    struct ki_flow k = {0};
+    bool ok = ki_unit_init(&u, m) && ki_flow_init(&k, &u, &w->budget);
+
+    for (uint32_t i = 0; ok && i < u.nfuncs; i++)
+        if (u.funcs[i].f->is_entry && u.funcs[i].f->has_body)
+            ok = ki_flow_run(&k, i) && ki_result_add(&w->result, &k);
+    ki_flow_release(&k);
+    ki_unit_release(&u);
+    return ok;
+}
+
+static void read_text(struct work *w, const char *text, size_t n)
+{
+    struct tb_error why = {0};
+    struct sg_ptx_module *m = NULL;
+    enum tb_status st;
+
+    w->texts++;
+    w->text += n;
+    if (w->text > MOST_TEXT) {
+        w->status = tb_fail(w->err, TB_ERR_LIMIT, "more than 1 GiB of PTX");
+        return;
+    }
+    st = sg_ptx_parse(text, n, "ptx", &m, &why);
+    if (st == TB_OK) {
+        w->read++;
+        if (!analyse(w, m))
+            w->status = tb_fail(w->err, TB_ERR_NOMEM, "no memory to analyse %zu bytes of PTX", n);
+    } else if (st == TB_ERR_NOMEM) {
+        w->status = tb_fail(w->err, st, "%s", why.text);
+    } else if (w->unread.status == TB_OK) {
+        w->unread = why;
+    }
+    sg_ptx_free(m);
+}
+
+static bool read_entry(void *arg, const struct sg_fatbin_entry *e)
+{
+    struct work *w = arg;
+    struct tb_error why = {0};
+    char *text = NULL;
+    size_t len = 0;
+
+    if (e->kind == SG_FATBIN_ELF)
+        w->machine++;
+    if (e->kind != SG_FATBIN_PTX)
+        return true;
+    w->status = sg_fatbin_text(e, &text, &len, &why);
+    if (w->status == TB_OK)
+        read_text(w, text, len);
+    else
+        tb_fail(w->err, w->status, "%s", why.text);
+    free(text);
+    return w->status == TB_OK;
+}
+
+static void read_fatbin(struct work *w, const void *image, size_t n)
+{
+    enum tb_status st = sg_fatbin_each(image, n, read_entry, w, w->err);
+
+    if (st != TB_OK)
+        w->status = st;
+    else if (w->status == TB_OK && w->texts == 0)
+        w->status =
+            tb_fail(w->err, TB_ERR_UNSUPPORTED,
+                    w->machine ? "machine code without PTX" : "neither PTX nor machine code");
+}
+
+/* A text starts with blanks, a comment or a directive. */
+static bool is_text(const char *p, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (p[i] == ' ' || (p[i] >= '\t' && p[i] <= '\r')))
+        i++;
+    return i < n && (p[i] == '.' || p[i] == '/');
+}
+
+static void read_image(struct work *w, const void *image, size_t n)
+{
+    uint32_t magic = 0;
+
+    if (n >= sizeof(magic))
+        memcpy(&magic, image, sizeof(magic));
+    if (magic == SG_FATBIN_MAGIC)
+        read_fatbin(w, image, n);
+    else if (n >= SELFMAG && memcmp(image, ELFMAG, SELFMAG) == 0)
+        w->status = tb_fail(w->err, TB_ERR_UNSUPPORTED, "machine code without PTX");
+    else if (magic == SG_FATBIN_WRAPPER)
+        w->status = tb_fail(w->err, TB_ERR_FORMAT, "the wrapper of a fat binary, not its data");
+    else if (is_text(image, n))
+        read_text(w, image, n);
+    else
+        w->status = tb_fail(w->err, TB_ERR_FORMAT, "neither PTX nor a fat binary");
+}
+
+/* What could not be read may be what runs: then nothing is known for certain. */
+static void doubt(struct work *w)
+{
+    for (uint32_t i = 0; i < w->result.n; i++)
+        w->result.kernels[i].flags |= TB_KERNEL_UNTRACED_READ | TB_KERNEL_UNTRACED_WRITE;
+}
+
+enum tb_status tb_kernelinfo(const void *image, size_t n, void **out, size_t *out_bytes,
+                             struct tb_error *err)
+{
+    struct work w = {.budget = BUDGET, .err = err};
+    enum tb_status st;
+
+    read_image(&w, image, n);
+    st = w.status;
+    if (st == TB_OK && w.unread.status != TB_OK) {
+        (void)tb_fail(err, w.unread.status, "%s", w.unread.text);
+        st = w.read ? TB_OK : w.unread.status;
+        doubt(&w);
+    }
+    if (st == TB_OK)
+        st = ki_result_write(&w.result, out, out_bytes, err);
+    ki_result_release(&w.result);
+    return st;
+}
