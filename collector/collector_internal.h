@@ -389,6 +389,24 @@ void tb_server_work(struct tb_server *s);
 /** tb_server_close - also removes socket and folder */
 void tb_server_close(struct tb_server *s);
 
+/* ---------------------------------------------------------------- images.c */
+
+struct tb_images;
+
+enum tb_status tb_images_open(struct tb_images **out, struct tb_error *err) TB_MUST_CHECK;
+/** tb_images_event - a descriptor that is readable once there are answers */
+int tb_images_event(const struct tb_images *s);
+/** tb_images_ready - were there new answers since the last call? */
+bool tb_images_ready(struct tb_images *s);
+/** tb_images_ask - what do the kernels of the image in @fd do? Takes @fd; returns a ticket, 0: no
+ * memory */
+uint64_t tb_images_ask(struct tb_images *s, int fd);
+/** tb_images_answer - true once there is one: *@fd, to be closed, holds struct tb_wire_kernels, or
+ * is -1 and @why says why */
+bool tb_images_answer(struct tb_images *s, uint64_t ticket, int *fd, char *why, size_t n);
+/** tb_images_close - ends the analysis that runs, drops what was asked; NULL is legal */
+void tb_images_close(struct tb_images *s);
+
 /* ---------------------------------------------------------------- watch.c */
 
 struct tb_watch;

@@ -13,12 +13,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A connection that waits: for its message, or (after TAP) for its tap. */
+/* A connection that waits: for its message, (after TAP) for its tap, or (after IMAGE) for what the
+ * kernels of an image do. */
 struct connection {
     struct connection *next;
     int fd;
     pid_t pid;
     bool wants_tap, done;
+    uint64_t image; /* ticket of tb_images_ask(), 0: none */
     char libtorch[1024];
 };
 
@@ -41,6 +43,7 @@ struct tb_server {
     struct tb_server_hooks hooks;
     struct connection *connections;
     struct build build;
+    struct tb_images *images;
     bool warned; /* that the tap is the one written in Python */
 };
 
@@ -97,6 +100,8 @@ enum tb_status tb_server_open(struct tb_server **out, const struct tb_wire_confi
     s->build.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (st == TB_OK && s->build.event < 0)
         st = tb_fail_sys(err, TB_ERR_SYS, errno, "cannot make an eventfd");
+    if (st == TB_OK)
+        st = tb_images_open(&s->images, err);
 out:
     if (st == TB_OK)
         *out = s;
@@ -115,16 +120,22 @@ const char *tb_server_folder(const struct tb_server *s)
     return s->folder;
 }
 
+static bool waits_for_us(const struct connection *c)
+{
+    return c->wants_tap || c->image;
+}
+
 size_t tb_server_fds(struct tb_server *s, struct pollfd *out, size_t max)
 {
     size_t n = 0;
 
-    if (max < 2)
+    if (max < 3)
         return 0;
     out[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
     out[n++] = (struct pollfd){.fd = s->build.event, .events = POLLIN};
+    out[n++] = (struct pollfd){.fd = tb_images_event(s->images), .events = POLLIN};
     for (const struct connection *c = s->connections; c && n < max; c = c->next)
-        if (!c->wants_tap)
+        if (!waits_for_us(c))
             out[n++] = (struct pollfd){.fd = c->fd, .events = POLLIN};
     return n;
 }
@@ -229,6 +240,33 @@ static void finish_build(struct tb_server *s)
     s->warned = python;
 }
 
+/* ---------------------------------------------------------------- images */
+
+static void ask_image(struct tb_server *s, struct connection *c, int fd)
+{
+    c->image = fd >= 0 ? tb_images_ask(s->images, fd) : 0;
+    c->done = c->image == 0;
+    if (c->done)
+        reply(c, NULL, TB_REPLY_REFUSED, fd < 0 ? "no image came along" : "no memory", -1);
+}
+
+static void finish_images(struct tb_server *s)
+{
+    char why[TB_ERROR_TEXT];
+    int fd;
+
+    if (!tb_images_ready(s->images)) /* before looking: what is done later is told again */
+        return;
+    for (struct connection *c = s->connections; c; c = c->next) {
+        if (!c->image || c->done || !tb_images_answer(s->images, c->image, &fd, why, sizeof(why)))
+            continue;
+        reply(c, NULL, fd >= 0 ? TB_REPLY_OK : TB_REPLY_REFUSED, why, fd);
+        if (fd >= 0)
+            (void)close(fd);
+        c->done = true;
+    }
+}
+
 /* ---------------------------------------------------------------- messages */
 
 static bool good_message(const struct tb_wire_msg *m, ssize_t n)
@@ -246,6 +284,9 @@ static void handle(struct tb_server *s, struct connection *c, const struct tb_wi
     } else if (m->kind == TB_MSG_TAP) {
         c->wants_tap = true;
         (void)snprintf(c->libtorch, sizeof(c->libtorch), "%.1023s", m->text);
+    } else if (m->kind == TB_MSG_IMAGE) {
+        ask_image(s, c, fd);
+        return;
     } else {
         s->hooks.message(s->hooks.arg, c->pid, m, fd);
         return;
@@ -335,9 +376,10 @@ void tb_server_work(struct tb_server *s)
 {
     accept_all(s);
     for (struct connection *c = s->connections; c; c = c->next)
-        if (!c->wants_tap && !c->done)
+        if (!waits_for_us(c) && !c->done)
             read_connection(s, c);
     finish_build(s);
+    finish_images(s);
     drop_done(s);
     start_build(s);
 }
@@ -362,6 +404,7 @@ void tb_server_close(struct tb_server *s)
     for (struct connection *c = s->connections; c; c = c->next)
         c->done = true;
     drop_done(s);
+    tb_images_close(s->images);
     if (s->build.event >= 0)
         (void)close(s->build.event);
     if (s->folder[0])

@@ -17,14 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ki_flow_init(struct ki_flow *k, struct ki_unit *u, uint64_t *budget)
+bool ki_flow_init(struct ki_flow *k, struct ki_unit *u, struct ki_limits *limits)
 {
-    *k = (struct ki_flow){.u = u, .budget = budget};
+    *k = (struct ki_flow){.u = u, .limits = limits};
     k->frames = calloc((size_t)u->nfuncs + 1, sizeof(*k->frames));
     k->objects = calloc(u->nnumbers, sizeof(*k->objects));
     k->reached = calloc((size_t)u->nfuncs + 1, sizeof(*k->reached));
     k->written = calloc(u->nnumbers, 1);
     return ki_sets_init(&k->sets) && k->frames && k->objects && k->reached && k->written;
+}
+
+bool ki_cancelled(const struct ki_limits *limits)
+{
+    return limits->cancel && __atomic_load_n(limits->cancel, __ATOMIC_RELAXED);
 }
 
 static void forget_objects(struct ki_flow *k, uint32_t first, uint32_t n)
@@ -284,8 +289,8 @@ static void round_of(struct ki_flow *k, uint32_t func)
         ki_step(&at);
     }
     frame->rest = !k->changed;
-    k->gave_up |= *k->budget < at.f->ninsns;
-    *k->budget -= k->gave_up ? 0 : at.f->ninsns;
+    k->gave_up |= k->limits->insns < at.f->ninsns || ki_cancelled(k->limits);
+    k->limits->insns -= k->gave_up ? 0 : at.f->ninsns;
 }
 
 static bool settle(struct ki_flow *k)

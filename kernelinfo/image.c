@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Instructions looked at for one image, all rounds together: half a minute. */
-#define BUDGET UINT64_C(250000000)
+/* Instructions looked at for one image, all rounds together: some ten seconds of one core. */
+#define BUDGET UINT64_C(150000000)
 #define MOST_TEXT ((size_t)1 << 30)
 
 struct work {
     struct ki_result result;
-    uint64_t budget;
+    struct ki_limits limits;
     size_t text; /* bytes of PTX so far */
     unsigned texts, read, machine;
     enum tb_status status;  /* of what ends it: no memory, a broken fat binary */
@@ -26,9 +26,9 @@ static bool analyse(struct work *w, const struct sg_ptx_module *m)
 {
     struct ki_unit u = {0};
     struct ki_flow k = {0};
-    bool ok = ki_unit_init(&u, m) && ki_flow_init(&k, &u, &w->budget);
+    bool ok = ki_unit_init(&u, m) && ki_flow_init(&k, &u, &w->limits);
 
-    for (uint32_t i = 0; ok && i < u.nfuncs; i++)
+    for (uint32_t i = 0; ok && i < u.nfuncs && !ki_cancelled(&w->limits); i++)
         if (u.funcs[i].f->is_entry && u.funcs[i].f->has_body)
             ok = ki_flow_run(&k, i) && ki_result_add(&w->result, &k);
     ki_flow_release(&k);
@@ -81,13 +81,37 @@ static bool read_entry(void *arg, const struct sg_fatbin_entry *e)
     return w->status == TB_OK;
 }
 
-static void read_fatbin(struct work *w, const void *image, size_t n)
+/* Bytes of the fat binary at @p, as its header says; 0: there is none. */
+static size_t fatbin_size(const char *p, size_t n)
 {
-    enum tb_status st = sg_fatbin_each(image, n, read_entry, w, w->err);
+    uint32_t magic;
+    uint64_t rest;
 
-    if (st != TB_OK)
-        w->status = st;
-    else if (w->status == TB_OK && w->texts == 0)
+    if (n < 16)
+        return 0;
+    memcpy(&magic, p, sizeof(magic));
+    memcpy(&rest, p + 8, sizeof(rest));
+    return magic == SG_FATBIN_MAGIC && rest <= n - 16 ? 16 + (size_t)rest : 0;
+}
+
+/* Programs of several parts have several fat binaries, one behind the other here. */
+static void read_fatbins(struct work *w, const char *p, size_t n)
+{
+    size_t size;
+
+    do {
+        enum tb_status st;
+
+        size = fatbin_size(p, n);
+        st = sg_fatbin_each(p, n, read_entry, w, w->err);
+        if (st != TB_OK) {
+            w->status = st;
+            return;
+        }
+        p += size;
+        n -= size;
+    } while (size && w->status == TB_OK && fatbin_size(p, n));
+    if (w->status == TB_OK && w->texts == 0)
         w->status =
             tb_fail(w->err, TB_ERR_UNSUPPORTED,
                     w->machine ? "machine code without PTX" : "neither PTX nor machine code");
@@ -110,7 +134,7 @@ static void read_image(struct work *w, const void *image, size_t n)
     if (n >= sizeof(magic))
         memcpy(&magic, image, sizeof(magic));
     if (magic == SG_FATBIN_MAGIC)
-        read_fatbin(w, image, n);
+        read_fatbins(w, image, n);
     else if (n >= SELFMAG && memcmp(image, ELFMAG, SELFMAG) == 0)
         w->status = tb_fail(w->err, TB_ERR_UNSUPPORTED, "machine code without PTX");
     else if (magic == SG_FATBIN_WRAPPER)
@@ -128,14 +152,16 @@ static void doubt(struct work *w)
         w->result.kernels[i].flags |= TB_KERNEL_UNTRACED_READ | TB_KERNEL_UNTRACED_WRITE;
 }
 
-enum tb_status tb_kernelinfo(const void *image, size_t n, void **out, size_t *out_bytes,
-                             struct tb_error *err)
+enum tb_status tb_kernelinfo_until(const void *image, size_t n, const int *cancel, void **out,
+                                   size_t *out_bytes, struct tb_error *err)
 {
-    struct work w = {.budget = BUDGET, .err = err};
+    struct work w = {.limits = {BUDGET, cancel}, .err = err};
     enum tb_status st;
 
     read_image(&w, image, n);
     st = w.status;
+    if (st == TB_OK && ki_cancelled(&w.limits))
+        st = tb_fail(err, TB_ERR_BUSY, "the analysis was cancelled");
     if (st == TB_OK && w.unread.status != TB_OK) {
         (void)tb_fail(err, w.unread.status, "%s", w.unread.text);
         st = w.read ? TB_OK : w.unread.status;
@@ -145,4 +171,10 @@ enum tb_status tb_kernelinfo(const void *image, size_t n, void **out, size_t *ou
         st = ki_result_write(&w.result, out, out_bytes, err);
     ki_result_release(&w.result);
     return st;
+}
+
+enum tb_status tb_kernelinfo(const void *image, size_t n, void **out, size_t *out_bytes,
+                             struct tb_error *err)
+{
+    return tb_kernelinfo_until(image, n, NULL, out, out_bytes, err);
 }

@@ -15,7 +15,8 @@
 
 /**
  * tb_kernelinfo - analyse all kernels of an image
- * @image: @n bytes: PTX text, or a fat binary (not its wrapper); borrowed during the call only
+ * @image: @n bytes: PTX text, or fat binaries, one behind the other (not the wrapper of one);
+ *          borrowed during the call only
  * @out:   struct tb_wire_kernels and what follows it, *@out_bytes bytes, freed with free()
  *
  * A fat binary may hold several PTX: which one a driver takes is not known here, so a kernel gets
@@ -28,5 +29,11 @@
  */
 TB_MUST_CHECK enum tb_status tb_kernelinfo(const void *image, size_t n, void **out,
                                            size_t *out_bytes, struct tb_error *err);
+
+/** tb_kernelinfo_until - the same; ends early with TB_ERR_BUSY once *@cancel (any thread) is not 0
+ */
+TB_MUST_CHECK enum tb_status tb_kernelinfo_until(const void *image, size_t n, const int *cancel,
+                                                 void **out, size_t *out_bytes,
+                                                 struct tb_error *err);
 
 #endif

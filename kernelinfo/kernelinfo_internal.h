@@ -157,6 +157,12 @@ struct ki_frame {
     bool rest;
 };
 
+/* Of an image, all its kernels together. */
+struct ki_limits {
+    uint64_t insns;    /* to look at */
+    const int *cancel; /* NULL, or not 0 once nobody wants the result */
+};
+
 /* One kernel being analysed. */
 struct ki_flow {
     struct ki_unit *u;
@@ -170,8 +176,8 @@ struct ki_flow {
     bool report;      /* nothing changes any more: accesses are written down */
     bool failed;      /* no memory */
     bool gave_up;
-    bool escapes;     /* some object is known elsewhere */
-    uint64_t *budget; /* instructions to look at, all kernels of the image together */
+    bool escapes; /* some object is known elsewhere */
+    struct ki_limits *limits;
     struct ki_word *words;
     uint32_t nwords, words_cap;
     uint32_t flags;
@@ -189,7 +195,8 @@ struct ki_at {
     const struct sg_ptx_insn *in;
 };
 
-bool ki_flow_init(struct ki_flow *k, struct ki_unit *u, uint64_t *budget);
+bool ki_flow_init(struct ki_flow *k, struct ki_unit *u, struct ki_limits *limits);
+bool ki_cancelled(const struct ki_limits *limits);
 /* analyse kernel @entry; false: no memory */
 bool ki_flow_run(struct ki_flow *k, uint32_t entry);
 void ki_flow_release(struct ki_flow *k);

@@ -462,4 +462,5 @@ void tb_rt_api_init(struct tb_rec_api *api)
         .xxh128 = tb_fp_leaf_hash,
     };
     tb_rt_shared_init(api);
+    tb_rt_image_init(api);
 }

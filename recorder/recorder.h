@@ -165,8 +165,12 @@ struct tb_rec_api {
     bool (*paused)(void);
     /** slots - hand the memfd of a slot table (wire.h) to the collector; @fd stays the caller's */
     bool (*slots)(uint32_t table, int fd);
-    /** image - ask what the kernels of a module do; mapped read-only for good, *@bytes; NULL:
-     * unknown */
+    /**
+     * image - ask what the kernels of a module do; mapped read-only for good, *@bytes
+     * @image: code as it is given to the driver, a fat binary's wrapper too
+     * @n:     its bytes; SIZE_MAX: it says itself where it ends
+     * Blocks: while the collector looks into it, at most TB_WIRE_IMAGE_MS. NULL: not known.
+     */
     const struct tb_wire_kernels *(*image)(const void *image, size_t n, size_t *bytes);
     /** nonce - of this process image, as slot tables and snapshots carry it */
     uint64_t (*nonce)(void);

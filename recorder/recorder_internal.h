@@ -215,5 +215,7 @@ bool tb_rt_table_add(struct tb_rt_table *t, uint64_t key, uint32_t id);
 void tb_rt_api_init(struct tb_rec_api *api);
 /** tb_rt_shared_init - the part of it by which taps tell each other something (shared.c) */
 void tb_rt_shared_init(struct tb_rec_api *api);
+/** tb_rt_image_init - asking what the kernels of a module do (image.c) */
+void tb_rt_image_init(struct tb_rec_api *api);
 
 #endif
