@@ -223,6 +223,12 @@ static bool begins(const struct tb_store_event *e)
     return e->kind >= TB_EV_LAUNCH && e->kind <= TB_EV_GRAPH && (e->flags & TB_EVF_READS_HASHED);
 }
 
+/* The host writes its own memory, and what is managed, without a call that could be seen. */
+static bool is_shared(const struct look *l, const struct tb_site_access *s)
+{
+    return l->event->kind != TB_EV_OP && strncmp(s->device, "cuda", 4) != 0;
+}
+
 static void look_at(struct tb_continuity *c, const struct look *l, const struct tb_store_access *a,
                     char mode)
 {
@@ -236,6 +242,8 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
                            .written = mode == 'w'};
         bool known = s->contiguous && a[i].fp_kind == TB_FP_BYTES;
         if (s->mode != mode || a[i].alloc == 0 || a[i].alloc >= TB_ALLOC_RNG || e.lo >= e.hi)
+            continue;
+        if (mode == 'r' && is_shared(l, s))
             continue;
         if (mode == 'w')
             look_at_write(c, a[i].alloc, &e, known);

@@ -406,7 +406,8 @@ static_assert(sizeof(struct tb_wire_word) == 8, "wire: tb_wire_word");
  *             the stream it was queued in, the CUDA event it records or waits for (shape "[]", no
  *             fingerprint)
  *   DTYPE     tb_dtype_name()
- *   DEVICE    cpu, cuda:0, ...
+ *   DEVICE    cpu, cuda:0, ...; shared:0 is device memory that changes in ways no call tells:
+ *             managed, or mapped twice
  *   SHAPE     "[128,384]"
  *   STRIDES   "-" if contiguous, else "[384,1]" in elements
  *   ARGUMENT  the schema's name, "name.3" in a list, "out", "out.1", or a state's name (to the end

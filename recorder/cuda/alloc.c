@@ -117,7 +117,9 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
                                   .bytes = bytes,
                                   .ordinal = ++tb_cu.ordinals,
                                   .device = device,
-                                  .kind = kind};
+                                  .kind = kind,
+                                  .unstable = kind == TB_CU_MANAGED || kind == TB_CU_HOST ||
+                                              kind == TB_CU_REGISTERED};
     return a;
 }
 
@@ -156,6 +158,18 @@ void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device)
     for (uint32_t i = base ? upper(&l, base - 1) : 0;
          i < *l.count && (*l.array)[i]->base - base < bytes; i++)
         (*l.array)[i]->device = device;
+}
+
+void tb_cu_alloc_mapped(uint64_t base, uint64_t handle)
+{
+    struct list l = allocations();
+    struct tb_cu_alloc *a = at(&l, base);
+
+    for (uint32_t i = 0; a && i < tb_cu.allocs; i++)
+        if (tb_cu.alloc[i] != a && tb_cu.alloc[i]->mapped == handle)
+            a->unstable = tb_cu.alloc[i]->unstable = true;
+    if (a)
+        a->mapped = handle;
 }
 
 void tb_cu_block(int device, uint64_t base, uint64_t bytes)

@@ -109,10 +109,11 @@ struct tb_cu_alloc {
     uint64_t base, bytes;
     uint64_t ordinal; /* in the process, from 1; never used again */
     int device;
-    uint8_t kind;  /* enum tb_cu_memory */
-    uint8_t dtype; /* as twinbit.h said, TB_DT_UNKNOWN: not */
-    bool split;    /* streams use parts of it: extents end where other pointers begin */
-    bool told;     /* a coverage row was written about it */
+    uint8_t kind;    /* enum tb_cu_memory */
+    uint8_t dtype;   /* as twinbit.h said, TB_DT_UNKNOWN: not */
+    bool split;      /* streams use parts of it: extents end where other pointers begin */
+    bool unstable;   /* it may change in ways that no call tells: the host's too, or mapped twice */
+    uint64_t mapped; /* cuMemMap: handle of the physical memory */
     uint8_t bounds, next_write, next_read;
     uint64_t bound[TB_CU_BOUNDS]; /* offsets of pointers that were seen, ascending */
     const char *name;             /* as twinbit.h said, NULL: not */
@@ -121,6 +122,7 @@ struct tb_cu_alloc {
         uint64_t clock;  /* 0: none */
         uint64_t seq;    /* event */
         uint64_t from, bytes;
+        bool guessed;                      /* the extent is all that a pointer may be for */
     } write[TB_CU_USES], read[TB_CU_USES]; /* the last ones; reads only where they are hashed */
 };
 
@@ -167,8 +169,9 @@ struct tb_cu_kernel {
     struct tb_cu_alloc **global;
 };
 
-#define TB_CU_STREAMS 64u /* whose order is followed; others count as unordered among themselves   \
-                           */
+#define TB_CU_STREAMS                                                                              \
+    64u /* whose order is followed; others count as unordered among themselves                     \
+         */
 
 struct tb_cu_clocks {
     uint64_t at[TB_CU_STREAMS];
@@ -378,6 +381,9 @@ uint64_t tb_cu_mix_text(uint64_t h, const char *text);
 struct tb_cu_alloc *tb_cu_alloc_at(uint64_t address);
 void tb_cu_alloc_add(uint64_t base, uint64_t bytes, int device, uint8_t kind);
 void tb_cu_alloc_remove(uint64_t base);
+/** tb_cu_alloc_mapped - what begins at @base is mapped memory: unstable if it is mapped elsewhere
+ * too */
+void tb_cu_alloc_mapped(uint64_t base, uint64_t handle);
 /** tb_cu_alloc_remove_range - all that begin in [@base, @base + @bytes) */
 void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes);
 void tb_cu_block(int device, uint64_t base, uint64_t bytes);

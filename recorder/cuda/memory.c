@@ -154,6 +154,7 @@ void tb_cu_memory_exit(struct tb_cuda_call *c)
         PARAMS(cuMemMap);
         tb_cu_lock();
         tb_cu_alloc_add(p->ptr, p->size, TB_CU_NO_DEVICE, TB_CU_DEVICE);
+        tb_cu_alloc_mapped(p->ptr, p->handle);
         tb_cu_unlock();
         break;
     }

@@ -95,7 +95,7 @@ static bool check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mod
         return true;
     w->torn = true;
     w->torn_seq = other->seq;
-    return false;
+    return other->guessed; /* then its extent was too large, and ours may be right */
 }
 
 /* The place of the oldest use that is known to be over, else of the oldest. */
@@ -114,7 +114,7 @@ static struct tb_cu_use *place_for(const struct tb_cu_work *w, struct tb_cu_use 
 }
 
 static void note_use(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
-                     uint64_t bytes)
+                     uint64_t bytes, bool guessed)
 {
     if (!w->order || (mode == 'r' && !(tb_cu.config->flags & TB_CFG_INPUTS)))
         return;
@@ -124,7 +124,8 @@ static void note_use(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, 
                             .clock = w->order->known.at[w->order->index],
                             .seq = TB_REC_NO_SEQ,
                             .from = from,
-                            .bytes = bytes};
+                            .bytes = bytes,
+                            .guessed = guessed};
 }
 
 static void put(struct tb_cu_work *w, const struct tb_cu_access *access)
@@ -155,12 +156,12 @@ static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
 }
 
 static void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
-                      uint64_t bytes, struct tb_cu_access *out)
+                      uint64_t bytes, bool guessed, struct tb_cu_access *out)
 {
     bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
     bool ordered = check_order(w, a, mode, from, bytes);
 
-    note_use(w, a, mode, from, bytes);
+    note_use(w, a, mode, from, bytes, guessed);
     out->alloc = a;
     out->ordinal = a->ordinal;
     out->offset = from;
@@ -176,8 +177,9 @@ static void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
     }
 }
 
-/* The extent of an access: exact for copies; for a kernel what its pointer may be for. */
-static void extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t offset,
+/* The extent of an access: exact for copies; for a kernel what its pointer may be for. Returns: is
+ * it guessed, and so perhaps too large? */
+static bool extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t offset,
                       uint64_t *from, uint64_t *bytes)
 {
     uint64_t exact = *bytes;
@@ -189,13 +191,17 @@ static void extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
         tb_cu_bound(a, offset + *bytes);
         if (*bytes < a->bytes && w->order && w->order != &tb_cu.legacy)
             a->split = true;
-        return;
+        return false;
     }
     tb_cu_extent(a, offset, from, bytes);
-    if (a->split || check_order(w, a, mode, *from, *bytes))
-        return;
-    a->split = true;
-    tb_cu_extent(a, offset, from, bytes);
+    if (a->split || !w->order)
+        return !a->split;
+    if (unordered(w, a->write, *from, *bytes)) {
+        (void)check_order(w, a, mode, *from, *bytes);
+        a->split = true;
+        tb_cu_extent(a, offset, from, bytes);
+    }
+    return !a->split;
 }
 
 bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes, uint16_t word,
@@ -207,8 +213,8 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
 
     if (!a)
         return false;
-    extent_of(w, a, mode, address - a->base, &from, &bytes);
-    access_of(w, a, mode, from, bytes, &access);
+    bool guessed = extent_of(w, a, mode, address - a->base, &from, &bytes);
+    access_of(w, a, mode, from, bytes, guessed, &access);
     put(w, &access);
     return true;
 }
@@ -218,7 +224,7 @@ void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, 
 {
     struct tb_cu_access access = {.word = 0xffff, .dtype = dtype, .name = name};
 
-    access_of(w, a, mode, 0, a->bytes, &access);
+    access_of(w, a, mode, 0, a->bytes, true, &access);
     put(w, &access);
 }
 
@@ -443,10 +449,10 @@ static void add_line(struct text *t, const struct tb_cu_access *a)
         return;
     }
     add_text(t, "%c %s ", a->mode, dtype_name(dtype));
-    if (a->alloc->kind == TB_CU_HOST)
+    if (a->alloc->kind == TB_CU_HOST || a->alloc->kind == TB_CU_REGISTERED)
         add_text(t, "cpu");
     else
-        add_text(t, "cuda:%d", a->alloc->device);
+        add_text(t, "%s:%d", a->alloc->unstable ? "shared" : "cuda", a->alloc->device);
     add_text(t, " [%llu] - %s\n", (unsigned long long)(a->bytes / size_of(dtype)),
              argument(a, name, sizeof(name)));
 }
