@@ -135,8 +135,10 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
 #ifdef TB_HAVE_SOFTGPU
 enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
 {
-    const struct sg_run_options opt = {
-        .faults = r->faults.item, .nfaults = r->faults.count, .fault_log = r->fault_log};
+    const struct sg_run_options opt = {.tool_kernels = "twinbit_fp_*",
+                                       .faults = r->faults.item,
+                                       .nfaults = r->faults.count,
+                                       .fault_log = r->fault_log};
 
     if (r->device == TB_CLI_DEVICE_SOFTGPU)
         return sg_run_prepare(&opt, r->argv, err);

@@ -115,6 +115,7 @@ struct CUfunc_st {
     int cache_config;
     unsigned attrs_set; /* bit: CUfunction_attribute that cuFuncSetAttribute set */
     uint64_t launches;
+    bool tools;                      /* one of SOFTGPU_TOOL_KERNELS */
     struct sg_legacy_launch *legacy; /* legacy.c: what cuLaunch uses; owned */
     struct CUfunc_st *next;
 };

@@ -49,6 +49,7 @@ void sg_function_init(struct CUfunc_st *f, struct CUmod_st *m, const struct sg_k
     f->module = m;
     f->kernel = k;
     f->info = sg_kernel_info(k);
+    f->tools = sg_tool_kernel(&sg_driver.opt, f->info->name);
     f->cache_config = (int)m->ctx->cache_config;
     sg_func_attrs_default(&a, f->info);
     sg_function_attrs_put(f, &a);

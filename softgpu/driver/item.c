@@ -74,8 +74,10 @@ static bool reserve(struct sg_engine *e)
 
 /* Small ranks run first. Higher priority makes a small rank likelier, not certain: priorities are
  * hints, and what the API leaves unordered must show every order. */
-static uint64_t draw_rank(struct CUstream_st *s, uint64_t seq)
+static uint64_t draw_rank(struct CUstream_st *s, const struct sg_wref *work, uint64_t seq)
 {
+    if (work && work->w.kind == SG_WORK_KERNEL && work->w.kernel.func->tools)
+        return 0; /* at once, and nothing drawn for it: others come as they would without it */
     uint64_t r = sg_hash64(sg_driver.opt.seed, s->id, s->submitted++);
 
     return sg_driver.opt.in_order ? seq : r >> (s->priority < 0 ? -s->priority : 0);
@@ -99,7 +101,7 @@ struct sg_item *sg_item_new(struct CUstream_st *s, struct CUctx_st *ctx, struct 
     i->ctx = ctx;
     i->work = sg_wref_get(work);
     i->seq = ++e->seq;
-    i->rank = draw_rank(s, i->seq);
+    i->rank = draw_rank(s, work, i->seq);
     s->refs++;
     if (sg_strict())
         sg_clock_join(&i->clock, &e->host);

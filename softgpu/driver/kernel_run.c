@@ -29,7 +29,7 @@ static uint32_t simulated_sms(const struct CUctx_st *ctx)
 CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
 {
     struct sg_device *dev = ctx->dev;
-    uint64_t number = atomic_fetch_add(&dev->launches, 1);
+    uint64_t number = k->func->tools ? UINT64_MAX - 1 : atomic_fetch_add(&dev->launches, 1);
     bool printed = false;
     struct sg_launch launch = {
         .kernel = k->func->kernel,

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,9 +129,8 @@ static bool read_isa(struct tb_error *err)
     return true;
 }
 
-/* Text of use in strict mode only, at most @n - 1 bytes; @out stays "" where there is none. */
-static bool strict_text(const struct sg_options *opt, const char *name, char *out, size_t n,
-                        struct tb_error *err)
+/* At most @n - 1 bytes; @out stays "" where there is none. @need: of use only if that is so. */
+static bool read_text(bool need, const char *name, char *out, size_t n, struct tb_error *err)
 {
     const char *text = getenv(name);
 
@@ -141,7 +141,7 @@ static bool strict_text(const struct sg_options *opt, const char *name, char *ou
         return false;
     }
     memcpy(out, text, strlen(text) + 1);
-    if (opt->strict == SG_STRICT_OFF)
+    if (!need)
         return refuse(name, text, "of use without SOFTGPU_STRICT=report or fail", err);
     return true;
 }
@@ -161,8 +161,27 @@ static bool read_strict(struct sg_options *opt, struct tb_error *err)
     if (opt->races && opt->strict == SG_STRICT_OFF)
         return refuse("SOFTGPU_STRICT_RACES", getenv("SOFTGPU_STRICT_RACES"),
                       "of use without SOFTGPU_STRICT=report or fail", err);
-    return strict_text(opt, "SOFTGPU_REPORT", opt->report, sizeof(opt->report), err) &&
-           strict_text(opt, "SOFTGPU_STRICT_EXCLUDE", opt->exclude, sizeof(opt->exclude), err);
+    return read_text(opt->strict != SG_STRICT_OFF, "SOFTGPU_REPORT", opt->report,
+                     sizeof(opt->report), err) &&
+           read_text(true, "SOFTGPU_TOOL_KERNELS", opt->tool_kernels, sizeof(opt->tool_kernels),
+                     err);
+}
+
+bool sg_tool_kernel(const struct sg_options *opt, const char *name)
+{
+    const char *at = opt->tool_kernels;
+    char pattern[sizeof(opt->tool_kernels)];
+
+    while (*at) {
+        size_t n = strcspn(at, ",");
+
+        memcpy(pattern, at, n);
+        pattern[n] = '\0';
+        if (fnmatch(pattern, name, 0) == 0)
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
 }
 
 static bool same_file(const char *a, const char *b)

@@ -26,11 +26,14 @@ struct sg_options {        /* from the environment */
     bool launch_blocking;
     enum sg_strict_mode strict; /* SOFTGPU_STRICT: off, report, fail */
     bool races;                 /* SOFTGPU_STRICT_RACES=1: look for races in kernels */
-    char exclude[1024];         /* SOFTGPU_STRICT_EXCLUDE: patterns of kernels, ',' between them */
+    char tool_kernels[1024];    /* SOFTGPU_TOOL_KERNELS: patterns, ',' between them */
     char report[1024];          /* SOFTGPU_REPORT: file of the findings, "" for none */
     int log; /* SOFTGPU_LOG: 0 nothing, 1 refusals (default), 2 every launch, 3 every call */
 };
 
+/** sg_tool_kernel - is @name one of SOFTGPU_TOOL_KERNELS? They belong to a tool that watches the
+ * program: they draw nothing from the seed, so that the program runs as without them */
+bool sg_tool_kernel(const struct sg_options *opt, const char *name);
 /** sg_options_read - TB_ERR_ARG names the variable and what it may be; @opt->log is set even so */
 TB_MUST_CHECK enum tb_status sg_options_read(struct sg_options *opt, struct tb_error *err);
 /** sg_parse_size - "8G", "512M", "1048576"; false if it is none */

@@ -7,7 +7,6 @@
 #include "softgpu/driver/strict.h"
 #include "softgpu/exec/check.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,23 +149,11 @@ static bool report(void *arg, const struct sg_launch *l, const struct sg_check_r
     return sg_driver.opt.strict == SG_STRICT_FAIL && !r->lower;
 }
 
-/* SOFTGPU_STRICT_EXCLUDE: kernels that read whatever there is, and say so. */
+/* SOFTGPU_TOOL_KERNELS: kernels that read whatever there is, and say so. */
 static bool follow(void *arg, const struct sg_launch *l)
 {
-    const char *name = sg_kernel_info(l->kernel)->name, *at = sg_driver.opt.exclude;
-    char pattern[sizeof(sg_driver.opt.exclude)];
-
     (void)arg;
-    while (*at) {
-        size_t n = strcspn(at, ",");
-
-        memcpy(pattern, at, n);
-        pattern[n] = '\0';
-        if (fnmatch(pattern, name, 0) == 0)
-            return false;
-        at += n + (at[n] == ',');
-    }
-    return true;
+    return !sg_tool_kernel(&sg_driver.opt, sg_kernel_info(l->kernel)->name);
 }
 
 /* ---- what work does to memory ---------------------------------------------------------------- */

@@ -25,9 +25,9 @@ static const struct tb_cli_option options[] = {
     {"--log", NULL, TB_CLI_STRING, AT(log), "N", "0 nothing, 1 refusals (1), 2 launches, 3 calls"},
     {"--strict", NULL, TB_CLI_STRING, AT(strict), "MODE",
      "report or fail: find what the manuals forbid (off)"},
-    {"--strict-exclude", NULL, TB_CLI_STRING, AT(strict_exclude), "PATTERNS",
-     "with --strict: kernels of these names (* and ?, ',' between them) may read memory never "
-     "written"},
+    {"--tool-kernels", NULL, TB_CLI_STRING, AT(tool_kernels), "PATTERNS",
+     "kernels of a tool (* and ?, ',' between them): they draw nothing from the seed, and may read "
+     "memory never written"},
     {"--report", NULL, TB_CLI_STRING, AT(report), "FILE",
      "findings of --strict, a JSON object a line; %p in the name is the process"},
     {"--eager", NULL, TB_CLI_FLAG, AT(eager), NULL,

@@ -134,7 +134,7 @@ static enum tb_status set_options(const struct sg_run_options *o, struct tb_erro
         {"SOFTGPU_DEVICES", 0, o->devices}, {"SOFTGPU_MEMORY", 0, o->memory},
         {"SOFTGPU_WORKERS", 0, o->workers}, {"SOFTGPU_SMS", 0, o->sms},
         {"SOFTGPU_STRICT", o->strict, 0},   {"SOFTGPU_STRICT_RACES", 0, o->races},
-        {"SOFTGPU_REPORT", o->report, 0},   {"SOFTGPU_STRICT_EXCLUDE", o->strict_exclude, 0},
+        {"SOFTGPU_REPORT", o->report, 0},   {"SOFTGPU_TOOL_KERNELS", o->tool_kernels, 0},
     };
     enum tb_status st = TB_OK;
 

@@ -19,12 +19,12 @@ struct sg_run_options { /* NULL, 0 and false: what the environment or softgpu it
     const char *arch;   /* "sm_80" */
     const char *order;  /* "index" */
     uint64_t devices, memory, workers, sms;
-    const char *seed, *log;     /* numbers, as text: 0 is a value */
-    const char *strict;         /* "report", "fail" */
-    const char *strict_exclude; /* kernels that may read unwritten memory */
-    bool races;                 /* also races inside kernels */
-    const char *report;         /* file of the findings; one that is there is removed */
-    const char *const *faults;  /* specifications, added to those of the environment */
+    const char *seed, *log;    /* numbers, as text: 0 is a value */
+    const char *strict;        /* "report", "fail" */
+    const char *tool_kernels;  /* patterns: kernels of a tool that watches the program */
+    bool races;                /* also races inside kernels */
+    const char *report;        /* file of the findings; one that is there is removed */
+    const char *const *faults; /* specifications, added to those of the environment */
     size_t nfaults;
     const char *fault_log;    /* file; one that is there is removed */
     const char *fault_replay; /* file */

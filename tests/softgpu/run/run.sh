@@ -53,7 +53,7 @@ has "unknown option '--nonsense'"
 check "no program" 2 "$softgpu" run
 for bad in "--devices 0" "--devices 9" "--memory 0" "--memory 1" "--workers 0" "--sms 0" "--seed -1" "--arch sm_70" \
     "--arch SM_80" "--order foo" "--log 9" \
-    "--strict foo" "--report file" "--strict-exclude name"; do
+    "--strict foo" "--report file"; do
     # shellcheck disable=SC2086 # two words
     check "bad $bad" 2 "$softgpu" run $bad -- touch "$work/ran"
 done

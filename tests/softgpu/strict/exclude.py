@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""SOFTGPU_STRICT_EXCLUDE: which kernels' uses of unwritten memory are no finding, and what stays one.
+"""SOFTGPU_TOOL_KERNELS: which kernels' uses of unwritten memory are no finding, and what stays one.
 
 usage: exclude.py SOFTGPU EXEC RACE    the program `softgpu`, softgpu_strict_exec, softgpu_strict_race
 """
@@ -19,7 +19,7 @@ def run(program, case, exclude, mode="report"):
         env = {k: v for k, v in os.environ.items() if not k.startswith("SOFTGPU_")}
         env.update(SOFTGPU_STRICT=mode, SOFTGPU_REPORT=report)
         if exclude:
-            env["SOFTGPU_STRICT_EXCLUDE"] = exclude
+            env["SOFTGPU_TOOL_KERNELS"] = exclude
         done = subprocess.run([program, case, "bad"], env=env, capture_output=True, timeout=60, check=False)
         with open(report, encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
@@ -48,13 +48,13 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report")
-        command = [softgpu, "run", "--strict", "report", "--report", report, "--strict-exclude", "add", "--", memory,
+        command = [softgpu, "run", "--strict", "report", "--report", report, "--tool-kernels", "add", "--", memory,
                    "computes_and_branches", "bad"]
         subprocess.run(command, capture_output=True, timeout=60, check=True)
         with open(report, encoding="utf-8") as f:
             kernels = [json.loads(line).get("kernel") for line in f]
         expect("the option", [k for k in kernels if k], ["branch"])
-    long = subprocess.run([softgpu, "run", "--strict", "report", "--strict-exclude", "a" * 1024, "--", "true"],
+    long = subprocess.run([softgpu, "run", "--strict", "report", "--tool-kernels", "a" * 1024, "--", "true"],
                           capture_output=True, text=True, check=False)
     expect("a long one", long.returncode, 2)
     expect("and why", "is longer than 1023 bytes" in long.stderr, True)
