@@ -49,6 +49,7 @@ static const struct {
     {"torch", tb_doctor_torch},
     {"compiler", tb_doctor_compiler},
     {"tap", tb_doctor_tap},
+    {"cuda", tb_doctor_cuda},
 };
 
 static const char *const states[] = {"ok", "note", "missing"};

@@ -39,6 +39,7 @@ void tb_doctor_python(struct tb_doctor *d, struct tb_doctor_check *c);
 void tb_doctor_torch(struct tb_doctor *d, struct tb_doctor_check *c);
 void tb_doctor_compiler(struct tb_doctor *d, struct tb_doctor_check *c);
 void tb_doctor_tap(struct tb_doctor *d, struct tb_doctor_check *c);
+void tb_doctor_cuda(struct tb_doctor *d, struct tb_doctor_check *c);
 
 /** tb_doctor_say - set a check's state and text; tb_doctor_mend - its command */
 void tb_doctor_say(struct tb_doctor_check *c, enum tb_doctor_state state, const char *fmt, ...)

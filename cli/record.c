@@ -1,5 +1,6 @@
 #include "cli/record.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -133,6 +134,20 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
 }
 
 #ifdef TB_HAVE_SOFTGPU
+/* Strict mode tells of reads of memory never written. Our kernels hash whatever is there. */
+static enum tb_status exclude_own_kernels(struct tb_error *err)
+{
+    static const char variable[] = "SOFTGPU_STRICT_EXCLUDE", own[] = "twinbit_fp_*";
+    const char *theirs = getenv(variable);
+    char both[1024];
+    int n = theirs && *theirs ? snprintf(both, sizeof(both), "%s,%s", theirs, own)
+                              : snprintf(both, sizeof(both), "%s", own);
+
+    if (n < 0 || (size_t)n >= sizeof(both) || setenv(variable, both, 1) != 0)
+        return tb_fail(err, TB_ERR_LIMIT, "cannot add '%s' to %s: it is too long", own, variable);
+    return TB_OK;
+}
+
 enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
 {
     const struct sg_run_options opt = {.tool_kernels = "twinbit_fp_*",
@@ -140,8 +155,10 @@ enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_err
                                        .nfaults = r->faults.count,
                                        .fault_log = r->fault_log};
 
-    if (r->device == TB_CLI_DEVICE_SOFTGPU)
-        return sg_run_prepare(&opt, r->argv, err);
+    if (r->device == TB_CLI_DEVICE_SOFTGPU) {
+        enum tb_status st = exclude_own_kernels(err);
+        return st == TB_OK ? sg_run_prepare(&opt, r->argv, err) : st;
+    }
     if (r->faults.count != 0 || r->fault_log)
         return tb_fail(err, TB_ERR_ARG, "--fault breaks the software device: add --device softgpu");
     return TB_OK;

@@ -265,10 +265,9 @@ static void note_slot(void)
     struct tb_rec_thread *t = cupti.api->self();
 
     if (t)
-        cupti.api->cover(t, 0, TB_REC_NO_SEQ, "cuda-tap", "cupti",
-                         "twinbit holds CUPTI's only slot: torch.profiler and other profilers of "
-                         "this job get nothing; --tap shim leaves it to them",
-                         1);
+        cupti.api->meta(t, "cuda.slot",
+                        "twinbit holds CUPTI's only slot: torch.profiler and other profilers of "
+                        "this job get nothing; --tap shim leaves it to them");
 }
 
 static void start(void)
