@@ -6,8 +6,8 @@
 #define WARPS (TB_FPD_THREADS / 32)
 #define LEAF_BLOCK WARPS       /* leaves of a block, a warp each: soonest done */
 #define QUAD_BLOCK (4 * WARPS) /* four leaves a warp: least work */
-#define SOON 4u                /* leaves a multiprocessor that are dealt a warp each */
-#define WAVES 8u               /* blocks a multiprocessor, at most: about four times what fits */
+#define SOON 1u                /* leaves a multiprocessor that are dealt a warp each */
+#define WAVES 4u               /* blocks a multiprocessor, at most: twice what fits */
 
 int tb_fpd_is_sampled(uint64_t index, uint32_t rate)
 {
@@ -65,6 +65,16 @@ static void drop(struct tb_fpd_strided *b, uint32_t d)
     }
 }
 
+/* A dimension of size 1 in front: the kernel wants two at least. */
+static void add_outer(struct tb_fpd_strided *b)
+{
+    b->size[1] = b->ndim ? b->size[0] : 1;
+    b->stride[1] = b->ndim ? b->stride[0] : 0;
+    b->size[0] = 1;
+    b->stride[0] = 0;
+    b->ndim++;
+}
+
 /* One dimension for two whose elements lie as one's would. */
 static void merge(struct tb_fpd_strided *b)
 {
@@ -110,7 +120,7 @@ static int is_view(const struct tb_fpd_strided *b)
 
 uint32_t tb_fpd_plan_strided(struct tb_fpd_strided *b, uint32_t sms)
 {
-    uint64_t low, blocks, each;
+    uint64_t low, leaves, each;
 
     if (!is_view(b))
         return 0;
@@ -125,8 +135,11 @@ uint32_t tb_fpd_plan_strided(struct tb_fpd_strided *b, uint32_t sms)
         ;
     low = b->src | b->elem | 16;
     b->width = (uint32_t)(low & (0 - low));
-    each = taken(b->bytes, 1) / ((uint64_t)(sms ? sms : 1) * WAVES) + 1;
-    each = (each + LEAF_BLOCK - 1) / LEAF_BLOCK * LEAF_BLOCK;
-    blocks = (taken(b->bytes, 1) + each - 1) / each;
-    return blocks ? (uint32_t)blocks : 1;
+    for (uint32_t d = 0; d < b->ndim; d++)
+        b->stride[d] *= b->elem;
+    while (b->ndim < 2)
+        add_outer(b);
+    leaves = taken(b->bytes, 1);
+    each = share(leaves, sms);
+    return leaves ? (uint32_t)((leaves + each - 1) / each) : 1;
 }

@@ -172,25 +172,33 @@ static __device__ __forceinline__ struct pair mix(uint64_t lo, uint64_t hi, uint
 
 /*
  * A source gives 16 bytes, or one, at an offset of the byte string that is hashed. What lies
- * outside of the string is not read, not even in the same word.
+ * outside of the string is not read, not even in the same word; but words() gives no single bytes,
+ * and may read up to 3 bytes before and behind.
  */
+template <class T> static __device__ __forceinline__ T get(uint64_t p)
+{
+    return *(const T *)__cvta_global_to_generic((size_t)p);
+}
+
 struct aligned {
+    enum { UNROLL = 32 };
     uint64_t src;
 
     __device__ __forceinline__ struct pair load(uint64_t offset) const
     {
-        ulonglong2 v = *(const ulonglong2 *)(src + offset);
+        ulonglong2 v = get<ulonglong2>(src + offset);
 
         return {v.x, v.y};
     }
 };
 
-/* 16 bytes at any address, by whole words: up to 3 bytes before and behind are read, too */
+/* 16 bytes at any address, by whole words */
 static __device__ __forceinline__ struct pair load_words(uint64_t p)
 {
-    const uint32_t *q = (const uint32_t *)(p & ~3ull);
+    uint64_t q = p & ~3ull;
     uint32_t shift = (uint32_t)p % 4 * 8;
-    uint32_t w[5] = {q[0], q[1], q[2], q[3], shift ? q[4] : 0};
+    uint32_t w[5] = {get<uint32_t>(q), get<uint32_t>(q + 4), get<uint32_t>(q + 8),
+                     get<uint32_t>(q + 12), shift ? get<uint32_t>(q + 16) : 0};
 
     for (int k = 0; k < 4; k++)
         w[k] = __funnelshift_r(w[k], w[k + 1], shift);
@@ -198,6 +206,7 @@ static __device__ __forceinline__ struct pair load_words(uint64_t p)
 }
 
 struct words {
+    enum { UNROLL = 8 };
     uint64_t src;
 
     __device__ __forceinline__ struct pair load(uint64_t offset) const
@@ -211,13 +220,14 @@ __device__ __noinline__ struct pair load_bytes(uint64_t p)
     struct pair v = {0, 0};
 
     for (int k = 7; k >= 0; k--) {
-        v.x = v.x << 8 | *(const uint8_t *)(p + k);
-        v.y = v.y << 8 | *(const uint8_t *)(p + k + 8);
+        v.x = v.x << 8 | get<uint8_t>(p + k);
+        v.y = v.y << 8 | get<uint8_t>(p + k + 8);
     }
     return v;
 }
 
 struct flat {
+    enum { UNROLL = 1 };
     uint64_t src, end;
 
     __device__ __forceinline__ struct pair load(uint64_t offset) const
@@ -233,83 +243,124 @@ struct flat {
 
     __device__ __forceinline__ uint32_t byte(uint64_t offset) const
     {
-        return *(const uint8_t *)(src + offset);
+        return get<uint8_t>(src + offset);
     }
 };
 
-/* The elements of a view in row-major order; tb_fpd_plan_strided() has brought it into a form. */
+/* The elements of a view in row-major order, in the form of tb_fpd_plan_strided(). */
 struct view {
+    enum { UNROLL = 1 };
     const struct tb_fpd_strided *v;
+    uint64_t inner_size, inner_step;
+    uint32_t elem, width;
+    bool narrow; /* all offsets have 32 bits */
 
+    explicit __device__ __forceinline__ view(const struct tb_fpd_strided *view_)
+        : v(view_), inner_size((uint64_t)v->size[v->ndim - 1]),
+          inner_step((uint64_t)v->stride[v->ndim - 1]), elem(v->elem), width(v->width),
+          narrow(v->bytes >> 32 == 0)
+    {
+    }
+
+    __device__ __forceinline__ uint64_t divide(uint64_t x, uint64_t y) const
+    {
+        return narrow ? (uint32_t)x / (uint32_t)y : x / y;
+    }
+
+    /* Where element @q begins, and its index in the last dimension. */
     __device__ __forceinline__ uint64_t seek(uint64_t q, uint64_t *inner) const
     {
-        int last = (int)v->ndim - 1;
+        uint64_t next = divide(q, inner_size);
         uint64_t p = v->src;
 
-        *inner = q;
-        for (int d = last; d > 0; d--) {
-            uint64_t size = (uint64_t)v->size[d];
-            uint64_t next = (q | size) >> 32 ? q / size : (uint32_t)q / (uint32_t)size;
-            uint64_t index = q - next * size;
-
-            if (d == last)
-                *inner = index;
-            p += index * (uint64_t)v->stride[d] * v->elem;
+        *inner = q - next * inner_size;
+        p += *inner * inner_step;
+        q = next;
+#pragma unroll 1
+        for (uint32_t d = v->ndim - 2; d > 0; d--) {
+            next = divide(q, (uint64_t)v->size[d]);
+            p += (q - next * (uint64_t)v->size[d]) * (uint64_t)v->stride[d];
             q = next;
         }
-        return last < 0 ? p : p + q * (uint64_t)v->stride[0] * v->elem;
+        return p + q * (uint64_t)v->stride[0];
     }
 
-    static __device__ __forceinline__ uint64_t piece(uint64_t p, uint32_t width)
+    /* 16 bytes of elements of the same row */
+    template <class T, int N> __device__ __forceinline__ struct pair gather(uint64_t p) const
     {
-        switch (width) {
-        case 1:
-            return *(const uint8_t *)p;
-        case 2:
-            return *(const uint16_t *)p;
-        case 4:
-            return *(const uint32_t *)p;
-        default:
-            return *(const uint64_t *)p;
-        }
+        uint64_t out[2] = {0, 0};
+
+#pragma unroll
+        for (int k = 0; k < N; k++, p += inner_step)
+            out[2 * k / N] |= (uint64_t)get<T>(p) << k * (128 / N) % 64;
+        return {out[0], out[1]};
     }
 
-    /* @offset is a multiple of the width, as all offsets are that XXH3 asks for */
-    __device__ __noinline__ struct pair load(uint64_t offset) const
+    /* The same of pieces of elements, and over the ends of rows. */
+    __device__ __noinline__ struct pair pieces(uint64_t q, uint32_t sub) const
     {
-        uint32_t width = v->width;
-        uint64_t q = offset >> 32 ? offset / v->elem : (uint32_t)offset / v->elem;
-        uint32_t sub = (uint32_t)(offset - q * v->elem);
-        uint64_t size = v->ndim ? (uint64_t)v->size[v->ndim - 1] : 1;
-        uint64_t step = v->ndim ? (uint64_t)v->stride[v->ndim - 1] * v->elem : 0;
         uint64_t inner, p = seek(q, &inner);
         uint64_t out[2] = {0, 0};
 
-        if (width == 16)
-            return aligned{p}.load(0);
         for (uint32_t at = 0; at < 16; at += width) {
-            uint64_t x = piece(p + sub, width) << at % 8 * 8;
+            uint64_t a = p + sub;
+            uint64_t x = width == 1   ? get<uint8_t>(a)
+                         : width == 2 ? get<uint16_t>(a)
+                         : width == 4 ? get<uint32_t>(a)
+                                      : get<uint64_t>(a);
 
-            if (at < 8)
-                out[0] |= x;
-            else
-                out[1] |= x;
+            out[at / 8] |= x << at % 8 * 8;
             sub += width;
-            if (sub < v->elem || at + width == 16)
+            if (sub < elem || at + width == 16)
                 continue;
             sub = 0;
             q++;
-            p = ++inner < size ? p + step : seek(q, &inner);
+            p = ++inner < inner_size ? p + inner_step : seek(q, &inner);
         }
         return {out[0], out[1]};
     }
 
+    /* @offset is a multiple of the width, as all offsets are that XXH3 asks for */
+    __device__ __forceinline__ struct pair load(uint64_t offset) const
+    {
+        uint64_t q = divide(offset, elem);
+        uint64_t inner, p = seek(q, &inner);
+
+        if (elem != width || inner + 16 / width > inner_size)
+            return pieces(q, (uint32_t)(offset - q * elem));
+        switch (width) {
+        case 1:
+            return gather<uint8_t, 16>(p);
+        case 2:
+            return gather<uint16_t, 8>(p);
+        case 4:
+            return gather<uint32_t, 4>(p);
+        case 8:
+            return gather<uint64_t, 2>(p);
+        default:
+            return aligned{p}.load(0);
+        }
+    }
+
     __device__ __forceinline__ uint32_t byte(uint64_t offset) const
     {
-        uint64_t q = offset / v->elem;
+        uint64_t q = divide(offset, elem);
         uint64_t inner;
 
-        return *(const uint8_t *)(seek(q, &inner) + (offset - q * v->elem));
+        return get<uint8_t>(seek(q, &inner) + (offset - q * elem));
+    }
+};
+
+/* A view whose elements are the 16 bytes of a load. */
+struct rows {
+    enum { UNROLL = 4 };
+    struct view v;
+
+    __device__ __forceinline__ struct pair load(uint64_t offset) const
+    {
+        uint64_t inner;
+
+        return aligned{v.seek(offset / 16, &inner)}.load(0);
     }
 };
 
@@ -428,39 +479,34 @@ static __device__ __forceinline__ struct pair merge(uint64_t even, uint64_t odd,
 }
 
 /* One leaf of 241 to 4,096 bytes; all threads have the result. */
-template <class S, bool WHOLE>
-static __device__ __forceinline__ struct pair leaf_one(const S &s, uint64_t at, uint32_t length)
+template <class S> static __device__ struct pair leaf_one(const S &s, uint64_t at, uint32_t n)
 {
-    uint32_t n = WHOLE ? LEAF : length;
     uint32_t t = threadIdx.x % 32;
     uint32_t i = t & 3, stripe = t >> 2;
     uint32_t blocks = (n - 1) / BLOCK, rest = (n - 1) % BLOCK / 64;
     uint64_t even = first_acc[2 * i], odd = first_acc[2 * i + 1];
-    uint64_t key[2][2];
 
-    for (int k = 0; k < 4; k++)
-        key[k / 2][k % 2] = key_at(8 * stripe + 16 * i + 64 * (k / 2) + 8 * (k % 2));
-#pragma unroll WHOLE ? 4 : 1
+#pragma unroll 1
     for (uint32_t b = 0; b <= blocks; b++) {
         uint64_t x = 0, y = 0;
 
+#pragma unroll 1
         for (uint32_t k = 0; k < 2; k++) {
             uint32_t offset = b * BLOCK + k * 512 + t * 16;
-            uint64_t key_x = key[k][0], key_y = key[k][1];
+            uint32_t key = 8 * stripe + 16 * i + 64 * k;
             bool there = b < blocks || k * 8 + stripe < rest;
 
             if (b == blocks && k == 1 && stripe == 7) { /* the last stripe; there are at most 15 */
                 offset = n - 64 + 16 * i;
-                key_x = key_at(SECRET_LAST + 16 * i);
-                key_y = key_at(SECRET_LAST + 16 * i + 8);
+                key = SECRET_LAST + 16 * i;
                 there = true;
             }
             if (!there)
                 continue;
             struct pair v = s.load(at + offset);
 
-            x = add_product(x, v.x ^ key_x) + v.y;
-            y = add_product(y, v.y ^ key_y) + v.x;
+            x = add_product(x, v.x ^ key_at(key)) + v.y;
+            y = add_product(y, v.y ^ key_at(key + 8)) + v.x;
         }
         for (int k = 4; k < 32; k *= 2) {
             x += swap_lanes(x, k);
@@ -469,42 +515,112 @@ static __device__ __forceinline__ struct pair leaf_one(const S &s, uint64_t at, 
         even += x;
         odd += y;
         if (b < blocks) {
-            even = scramble(even, key_at(SECRET_SCRAMBLE + 16 * i));
-            odd = scramble(odd, key_at(SECRET_SCRAMBLE + 16 * i + 8));
+            even = scramble(even, secret[SECRET_SCRAMBLE / 8 + 2 * i]);
+            odd = scramble(odd, secret[SECRET_SCRAMBLE / 8 + 2 * i + 1]);
         }
     }
     return merge(even, odd, n);
 }
 
-/* Four whole leaves, @at is that of the thread's own; each of its eight threads has the result. */
-template <class S> static __device__ __forceinline__ struct pair leaf_quad(const S &s, uint64_t at)
+/* One exchange of a sum over threads: of two values this thread keeps one, and adds the other's. */
+static __device__ __forceinline__ uint64_t keep(bool second, uint64_t x, uint64_t y, int mask)
 {
-    uint32_t u = threadIdx.x & 7;
-    uint32_t i = u & 3, half = u >> 2;
-    uint64_t acc = first_acc[2 * i + half];
-    uint64_t key_scramble = key_at(SECRET_SCRAMBLE + 16 * i + 8 * half);
-    uint64_t key[16], last[2];
+    return (second ? y : x) + swap_lanes(second ? x : y, mask);
+}
 
+/* A whole leaf that is aligned. Sums of all blocks are dealt out to the threads, a step a bit. */
+static __device__ __forceinline__ struct pair leaf_whole(const struct aligned &s, uint64_t at)
+{
+    uint32_t t = threadIdx.x % 32;
+    uint32_t i = t & 3, stripe = t >> 2, half = stripe & 1;
+    const uint64_t *own = secret + stripe + 2 * i;
+    uint64_t last[2] = {stripe == 7 ? key_at(SECRET_LAST + 16 * i) : own[8],
+                        stripe == 7 ? key_at(SECRET_LAST + 16 * i + 8) : own[9]};
+    uint64_t acc = first_acc[2 * i + half];
+    uint64_t scrambler = secret[SECRET_SCRAMBLE / 8 + 2 * i + half];
+    uint64_t sum[4];
+
+    at += t * 16;
 #pragma unroll
-    for (uint32_t k = 0; k < 16; k++)
-        key[k] = key_at(8 * half + 16 * i + 16 * (k / 2) + 8 * (k % 2));
-    last[0] = half ? key_at(SECRET_LAST + 16 * i) : key[14];
-    last[1] = half ? key_at(SECRET_LAST + 16 * i + 8) : key[15];
-#pragma unroll
-    for (uint32_t b = 0; b < LEAF / BLOCK; b++) {
+    for (uint32_t b = 0; b < 4; b++) {
         uint64_t x = 0, y = 0;
 
 #pragma unroll
+        for (uint32_t k = 0; k < 2; k++) {
+            bool end = b == 3 && k == 1;
+
+            struct pair v = s.load(at + b * BLOCK + k * 512);
+
+            x = add_product(x, v.x ^ (end ? last[0] : own[8 * k])) + v.y;
+            y = add_product(y, v.y ^ (end ? last[1] : own[8 * k + 1])) + v.x;
+        }
+        sum[b] = keep(half, x, y, 4);
+    }
+    sum[0] = keep(t & 8, sum[0], sum[2], 8);
+    sum[1] = keep(t & 8, sum[1], sum[3], 8);
+    sum[0] = keep(t & 16, sum[0], sum[1], 16);
+#pragma unroll
+    for (uint32_t b = 0; b < 4; b++) {
+        acc += __shfl_sync(ALL, (unsigned long long)sum[0], (t & 7) + b / 2 * 8 + b % 2 * 16);
+        if (b < 3)
+            acc = scramble(acc, scrambler);
+    }
+    uint64_t other = swap_lanes(acc, 4);
+
+    return half ? merge(other, acc, LEAF) : merge(acc, other, LEAF);
+}
+
+/* What leaf_quad() has of the secret in registers. */
+struct quad_keys {
+    uint64_t stripe[16], last[2], scramble;
+
+    __device__ __forceinline__ quad_keys()
+    {
+        uint32_t i = threadIdx.x & 3, half = threadIdx.x >> 2 & 1;
+        const uint64_t *own = secret + half + 2 * i;
+
+#pragma unroll
+        for (uint32_t k = 0; k < 16; k++)
+            stripe[k] = own[k];
+        last[0] = half ? key_at(SECRET_LAST + 16 * i) : stripe[14];
+        last[1] = half ? key_at(SECRET_LAST + 16 * i + 8) : stripe[15];
+        scramble = own[SECRET_SCRAMBLE / 8];
+    }
+};
+
+/* Four whole leaves, @at is that of the thread's own; each of its eight threads has the result. */
+template <class S>
+static __device__ __forceinline__ struct pair leaf_quad(const S &s, uint64_t at,
+                                                        const struct quad_keys &key)
+{
+    uint32_t i = threadIdx.x & 3, half = threadIdx.x >> 2 & 1;
+    const uint64_t *own = secret + half + 2 * i;
+    uint64_t acc = first_acc[2 * i + half];
+
+    at += (threadIdx.x & 7) * 16;
+#pragma unroll S::UNROLL < 32 ? 1 : 4
+    for (uint32_t b = 0; b < 4; b++) {
+        uint64_t x = 0, y = 0;
+
+#pragma unroll S::UNROLL < 8 ? S::UNROLL : 8
         for (uint32_t k = 0; k < 8; k++) {
             bool end = b == 3 && k == 7;
-            struct pair v = s.load(at + b * BLOCK + k * 128 + u * 16);
+            struct pair v = s.load(at + b * BLOCK + k * 128);
+            uint64_t key_x, key_y;
 
-            x = add_product(x, v.x ^ (end ? last[0] : key[2 * k])) + v.y;
-            y = add_product(y, v.y ^ (end ? last[1] : key[2 * k + 1])) + v.x;
+            if (S::UNROLL < 8) {
+                key_x = end ? key.last[0] : own[2 * k];
+                key_y = end ? key.last[1] : own[2 * k + 1];
+            } else {
+                key_x = end ? key.last[0] : key.stripe[2 * k];
+                key_y = end ? key.last[1] : key.stripe[2 * k + 1];
+            }
+            x = add_product(x, v.x ^ key_x) + v.y;
+            y = add_product(y, v.y ^ key_y) + v.x;
         }
-        acc += (half ? y : x) + swap_lanes(half ? x : y, 4);
+        acc += keep(half, x, y, 4);
         if (b < 3)
-            acc = scramble(acc, key_scramble);
+            acc = scramble(acc, key.scramble);
     }
     uint64_t other = swap_lanes(acc, 4);
 
@@ -534,6 +650,14 @@ struct work {
             return k;
         return k * rate + ((fmix(k + 0x9E3779B97F4A7C15ull) >> 32) * rate >> 32);
     }
+
+    /* Is it taken, and by this warp in fours? */
+    __device__ __forceinline__ bool mine(uint64_t index) const
+    {
+        uint64_t k = rate == 1 ? index : index / rate;
+
+        return leaf(k) == index && k / 4 % warps == rank;
+    }
 };
 
 static __device__ __forceinline__ void add(struct pair *sum, struct pair m)
@@ -550,7 +674,7 @@ template <class S> __device__ __noinline__ struct pair any_leaf(S s, uint64_t by
     struct pair d;
 
     if (n > 240)
-        d = leaf_one<S, false>(s, at, n);
+        d = leaf_one(s, at, n);
     else if (n > 16)
         d = leaf_240(s, at, n);
     else
@@ -561,59 +685,70 @@ template <class S> __device__ __noinline__ struct pair any_leaf(S s, uint64_t by
 
 __device__ __noinline__ struct pair whole_leaf(struct aligned s, uint64_t index)
 {
-    struct pair d = leaf_one<struct aligned, true>(s, index * LEAF, LEAF);
+    struct pair d = leaf_whole(s, index * LEAF);
 
     d = mix(d.x, d.y, index);
     return threadIdx.x % 32 == 0 ? d : (struct pair){0, 0};
 }
 
 /*
- * Four leaves of a buffer at a time. Words of a source that is not aligned to them hold foreign
- * bytes at both ends of the buffer: leaves there are taken with care, as the short one is.
+ * The contributions of this warp's share, four whole leaves at a time. The short leaf is taken
+ * apart, and so are those at both ends of a buffer whose words hold foreign bytes there. @s reads
+ * the first, @any all of them.
  */
-template <class S> __device__ __noinline__ struct pair quads(S s, uint64_t end, struct work w)
+template <class S, class A>
+static __device__ __forceinline__ struct pair quads(S s, A any, const struct work &w,
+                                                    bool straddles)
 {
     uint32_t group = threadIdx.x % 32 / 8;
-    uint64_t whole = w.bytes / LEAF;
-    bool straddles = s.src % 4 != 0;
+    uint64_t first = straddles, end = w.bytes / LEAF - straddles;
+    struct quad_keys key;
     struct pair sum = {0, 0};
 
     for (uint64_t k = 4ull * w.rank; k < w.count; k += 4ull * w.warps) {
         uint64_t index = w.leaf(k + group);
-        bool there = k + group < w.count && index < w.leaves;
-        bool quick = there && index < whole && !(straddles && (index == 0 || index == whole - 1));
-        uint32_t quick_set = __ballot_sync(ALL, quick);
-        uint32_t rest = __ballot_sync(ALL, there && !quick && threadIdx.x % 8 == 0);
+        bool take = k + group < w.count && index >= first && index < end;
+        uint32_t set = __ballot_sync(ALL, take);
 
-        if (quick_set) {
-            uint64_t other = __shfl_sync(ALL, (unsigned long long)index, __ffs(quick_set) - 1);
-            struct pair d = leaf_quad(s, (quick ? index : other) * LEAF);
+        if (!set)
+            continue;
+        uint64_t other = __shfl_sync(ALL, (unsigned long long)index, __ffs(set) - 1);
+        struct pair d = leaf_quad(s, (take ? index : other) * LEAF, key);
 
-            d = mix(d.x, d.y, index);
-            if (quick && threadIdx.x % 8 == 0)
-                add(&sum, d);
-        }
-        for (; rest; rest &= rest - 1) {
-            uint64_t other = __shfl_sync(ALL, (unsigned long long)index, __ffs(rest) - 1);
-
-            add(&sum, any_leaf(flat{s.src, end}, w.bytes, other));
-        }
+        d = mix(d.x, d.y, index);
+        if (take && threadIdx.x % 8 == 0)
+            add(&sum, d);
     }
+    if (straddles && w.mine(0))
+        add(&sum, any_leaf(any, w.bytes, 0));
+    if (straddles && end && w.mine(end))
+        add(&sum, any_leaf(any, w.bytes, end));
+    if (w.bytes % LEAF && w.mine(w.leaves - 1))
+        add(&sum, any_leaf(any, w.bytes, w.leaves - 1));
     return sum;
+}
+
+__device__ __noinline__ struct pair quads_aligned(uint64_t src, struct work w)
+{
+    return quads(aligned{src}, flat{src, src + w.bytes}, w, false);
+}
+
+__device__ __noinline__ struct pair quads_words(uint64_t src, struct work w)
+{
+    return quads(words{src}, flat{src, src + w.bytes}, w, src % 4 != 0);
 }
 
 static __device__ struct pair buffer_sum(uint64_t src, const struct work &w)
 {
-    uint64_t end = src + w.bytes;
     uint64_t index = w.leaf(w.rank);
 
     if (w.count > w.warps)
-        return src % 16 ? quads(words{src}, end, w) : quads(aligned{src}, end, w);
+        return src % 16 ? quads_words(src, w) : quads_aligned(src, w);
     if (w.rank >= w.count || index >= w.leaves)
         return {0, 0};
     if (src % 16 == 0 && w.bytes - index * LEAF >= LEAF)
         return whole_leaf(aligned{src}, index);
-    return any_leaf(flat{src, end}, w.bytes, index);
+    return any_leaf(flat{src, src + w.bytes}, w.bytes, index);
 }
 
 /* ------------------------------------------------------------------ results */
@@ -691,7 +826,11 @@ static __device__ void finish(const struct table &t, uint64_t ticket, struct pai
 template <class B> static __device__ __forceinline__ void batch(const B &b)
 {
     uint32_t warp = blockIdx.x * WARPS + threadIdx.x / 32;
+    const struct tb_fpd_job &end = b.job[b.jobs - 1];
     uint32_t found = 0; /* jobs that begin at this warp or before */
+
+    if (warp > end.first_block && end.bytes <= TB_FPD_ALONE)
+        return;
 
     for (uint32_t k = threadIdx.x % 32; k - threadIdx.x % 32 < b.jobs; k += 32)
         found += __popc(__ballot_sync(ALL, k < b.jobs && b.job[k].first_block <= warp));
@@ -730,10 +869,12 @@ extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
     twinbit_fp_strided(const __grid_constant__ struct tb_fpd_strided b)
 {
     struct work w(b.bytes, 1, blockIdx.x * WARPS + threadIdx.x / 32, gridDim.x * WARPS);
+    struct view v(&b);
     struct pair sum = {0, 0};
-    struct view v = {&b};
 
-    for (uint64_t k = w.rank; k < w.count; k += w.warps)
-        add(&sum, any_leaf(v, w.bytes, k));
+    if (w.count > w.warps)
+        sum = v.width == 16 ? quads(rows{v}, v, w, false) : quads(v, v, w, false);
+    else if (w.rank < w.count)
+        sum = any_leaf(v, w.bytes, w.rank);
     finish({b.slots, b.scratch, b.base, b.mask}, b.ticket, sum, w);
 }

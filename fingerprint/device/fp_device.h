@@ -53,7 +53,7 @@ struct tb_fpd_strided {
     uint32_t ndim;  /* 0..TB_FPD_STRIDED_DIMS */
     uint32_t width; /* bytes a load, a power of two; filled by the plan */
     int64_t size[TB_FPD_STRIDED_DIMS];
-    int64_t stride[TB_FPD_STRIDED_DIMS]; /* in elements */
+    int64_t stride[TB_FPD_STRIDED_DIMS]; /* in elements; in bytes after the plan */
 };
 
 /**
