@@ -567,7 +567,7 @@ static __device__ __forceinline__ struct pair leaf_whole(const struct aligned &s
     }
     uint64_t other = swap_lanes(acc, 4);
 
-    return half ? merge(other, acc, LEAF) : merge(acc, other, LEAF);
+    return merge(half ? other : acc, half ? acc : other, LEAF);
 }
 
 /* What leaf_quad() has of the secret in registers. */
@@ -624,7 +624,7 @@ static __device__ __forceinline__ struct pair leaf_quad(const S &s, uint64_t at,
     }
     uint64_t other = swap_lanes(acc, 4);
 
-    return half ? merge(other, acc, LEAF) : merge(acc, other, LEAF);
+    return merge(half ? other : acc, half ? acc : other, LEAF);
 }
 
 /* ------------------------------------------------------------------ jobs */
