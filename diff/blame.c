@@ -12,9 +12,17 @@
 
 struct outputs {
     uint32_t differ, of;
-    uint32_t first; /* access */
+    uint32_t first;    /* access */
+    uint32_t unhashed; /* in one run only, or in another way: not comparable */
     bool host, failed;
 };
+
+/* A fingerprint of some of the leaves says nothing about one of all of them */
+static bool comparable(const struct acc *p, const struct acc *q)
+{
+    return (p->flags & q->flags & ACC_HASHED) &&
+           (p->kind == TB_FP_SAMPLED) == (q->kind == TB_FP_SAMPLED);
+}
 
 static struct outputs compare_outputs(const struct ev *x, const struct ev *y)
 {
@@ -25,8 +33,11 @@ static struct outputs compare_outputs(const struct ev *x, const struct ev *y)
         if (mode != 'w' && mode != 'h')
             continue;
         o.of++;
-        bool both = x->acc[i].flags & y->acc[i].flags & ACC_HASHED;
-        if (!both || tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
+        if (!comparable(&x->acc[i], &y->acc[i])) {
+            o.unhashed += (x->acc[i].flags | y->acc[i].flags) & ACC_HASHED;
+            continue;
+        }
+        if (tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
             continue;
         if (o.differ++ == 0)
             o.first = i;
@@ -55,6 +66,21 @@ static void note_host(struct blame *b, const struct ev *x, const struct ev *y, u
     }
 }
 
+/* The last write of what access @i read left no fingerprint */
+static bool note_guess(struct root *r, const struct ev *x, uint32_t i)
+{
+    for (uint32_t j = 0; j < x->acc[i].pieces; j++) {
+        const struct range *p = x->pieces + x->acc[i].piece + j;
+        if (!p->guess)
+            continue;
+        r->guessed = true;
+        r->r.writer_a = (struct tb_diff_place){.known = p->writer, .id = p->writer};
+        (void)snprintf(r->input, sizeof(r->input), "%s", x->site->access[i].argument);
+        return true;
+    }
+    return false;
+}
+
 /* Why the first read that is not hashed may hold other bytes than we think */
 static void note_reads(struct root *r, const struct ev *x)
 {
@@ -62,6 +88,8 @@ static void note_reads(struct root *r, const struct ev *x)
         if (x->site->access[i].mode != 'r' || (x->acc[i].flags & ACC_HASHED))
             continue;
         r->reads_unhashed = true;
+        if (r->guessed || note_guess(r, x, i))
+            continue;
         if ((x->acc[i].flags & ACC_FRESH) && !r->fresh_input) {
             r->fresh_input = true;
             (void)snprintf(r->input, sizeof(r->input), "%s", x->site->access[i].argument);
@@ -134,6 +162,7 @@ static void other_algorithm(struct blame *b, uint32_t n, const struct ev *x, con
         return;
     const struct tb_site *inner = r->site_a ? r->site_a : r->site_b;
     (void)snprintf(r->inner, sizeof(r->inner), "%s", inner->name);
+    r->inner_device = is_device(r->kind);
     r->r.cause = TB_CAUSE_ALGORITHM;
     struct outputs o = compare_outputs(x, y);
     fill_outputs(r, x, y, &o);
@@ -194,6 +223,18 @@ static enum tb_status first_cause(struct blame *b, const struct ev *x, const str
     return st;
 }
 
+/* Bytes of the host that differ: they follow from what it got before, or blame ends here */
+static enum tb_status host_data(struct blame *b, const struct ev *x, const struct ev *y,
+                                const struct outputs *o, uint32_t *root, bool *self)
+{
+    *root = b->host;
+    if (*root)
+        return TB_OK;
+    *self = true;
+    return make_root(b, TB_CAUSE_INPUT_DATA, blame_place_key(TB_CAUSE_INPUT_DATA, x), x, y, o,
+                     root);
+}
+
 static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev *y,
                             const struct inputs *in, const struct outputs *o, uint32_t *root,
                             bool *self)
@@ -212,6 +253,8 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
     *root = inner_root(b, x, y);
     if (*root)
         return TB_OK;
+    if (is_from_host(x) && !in->tainted && !in->crossed)
+        return host_data(b, x, y, o, root, self);
     if (in->unknown && b->state) { /* it read what was left by steps that were not recorded */
         *root = b->state;
         return TB_OK;
@@ -241,6 +284,8 @@ static enum tb_status remember_pair(struct blame *b, const struct ev *x, const s
     }
     if (o->host && root)
         note_host(b, x, y, root);
+    if (root && !b->host && (out || in->tainted) && is_to_host(x))
+        b->host = root; /* what the host gives to a device from now on may follow from it */
     if (root && (out || in->hashed_differs))
         st = set_line(b, x, y, root);
     if (st == TB_OK && x->kind == TB_EV_COLL)
@@ -254,6 +299,7 @@ static void count_pair(struct blame *b, const struct ev *x, const struct ev *y,
     bool out = o->differ || o->failed;
 
     b->res.compared++;
+    b->res.unhashed += o->unhashed;
     if (!out && !root)
         b->res.equal++;
     else if (x->kind == TB_EV_STATE)
@@ -262,7 +308,7 @@ static void count_pair(struct blame *b, const struct ev *x, const struct ev *y,
         b->res.healed++;
     else if (!self)
         b->res.infected++;
-    if (!out && !root && x->args != y->args)
+    if (!out && !root && x->args != y->args && x->kind != TB_EV_SYNC)
         b->res.args_only++;
 }
 
@@ -306,7 +352,7 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
     bool self = false;
 
     end_burst(b, x, y);
-    b->ops = x->kind == TB_EV_OP || (b->ops && x->kind != TB_EV_STEP);
+    b->ops = is_work(x->kind) || (b->ops && x->kind != TB_EV_STEP);
     if (x->content == y->content)
         return equal_pair(b, x, y);
     enum tb_status st = blame_inputs(b, x, y, &in);

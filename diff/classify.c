@@ -247,14 +247,58 @@ static void say_flip(struct root *r)
 {
     evidence(r, "one element of %" PRIu64 " differs, by %" PRIu64 " bit%s; all inputs are equal",
              r->r.elements.count, r->r.elements.bits_all, r->r.elements.bits_all == 1 ? "" : "s");
-    evidence(r,
-             "a flipped bit or memory overwritten behind torch's back; once seen proves neither: "
-             "repeat it on the same device, then on another");
+    evidence(
+        r, "a flipped bit or memory overwritten unseen; once seen proves neither: repeat it on the "
+           "same device, then on another");
 }
 
 static bool small_steps(const struct tb_diff_root *r)
 {
     return r->elements_known && r->elements.differ > 1 && r->elements.ulp_max <= 4096;
+}
+
+/* ---------------------------------------------------------------- work of a GPU */
+
+static bool sides_differ(const char *a, const char *b)
+{
+    return a[0] && b[0] && strcmp(a, b) != 0;
+}
+
+/* The same kernel over the same data, but other code, or launched otherwise */
+static bool by_code(struct root *r)
+{
+    const struct tb_diff_shape *a = &r->r.launch.side[0], *b = &r->r.launch.side[1];
+    bool code = sides_differ(a->image, b->image);
+    bool shape = sides_differ(a->grid, b->grid) || sides_differ(a->block, b->block) ||
+                 sides_differ(a->shared, b->shared);
+
+    if (code)
+        evidence(r, "the kernel's code differs: image %.40s in A, %.40s in B", a->image, b->image);
+    if (shape)
+        evidence(r,
+                 "it was launched otherwise: grid %.40s block %.40s shared %.24s in A, grid %.40s "
+                 "block %.40s shared %.24s in B",
+                 a->grid, a->block, a->shared, b->grid, b->block, b->shared);
+    if (code || shape)
+        r->r.cause = TB_CAUSE_ALGORITHM;
+    return code || shape;
+}
+
+/* Its code adds floats by atomics, which come in another order each time */
+static bool by_atomics(struct root *r, const char *name)
+{
+    bool atomics = (r->site_a && site_says(r->site_a, "atomics", "1")) ||
+                   (r->site_b && site_says(r->site_b, "atomics", "1"));
+
+    if (!atomics || (r->r.elements_known && r->r.elements.differ == 1 && r->r.elements.bits == 1 &&
+                     r->r.elements.ulp > 4096))
+        return false;
+    r->r.cause = TB_CAUSE_ACCUMULATION;
+    evidence(r, "%.120s adds floats by atomics: their order, and so the rounding, is chance", name);
+    if (r->r.elements_known)
+        evidence(r, "%" PRIu64 " elements differ by at most %" PRIu64 " ULP; all inputs are equal",
+                 r->r.elements.differ, r->r.elements.ulp_max);
+    return true;
 }
 
 static bool by_environment(const struct report_builder *rb, struct root *r, const char *name)
@@ -309,13 +353,20 @@ static void say_unexplained(const struct report_builder *rb, struct root *r, con
                  name);
     if (rb->rep->environment_count == 0)
         evidence(r, "argv, environment, versions, threads and sources are equal");
-    if (r->fresh_input)
+    if (r->guessed) {
+        char w[TB_EVENT_NAME_TEXT] = "an event before the compared ones";
+        if (r->r.writer_a.name_known)
+            tb_event_name_short(&r->r.writer_a.name, w, sizeof(w));
+        evidence(r,
+                 "'%.60s' was last written by %.120s without a fingerprint: it may differ already",
+                 r->input, w);
+    } else if (r->fresh_input)
         evidence(r,
                  "'%s' holds bytes that no recorded operator wrote and that were not hashed: they "
                  "may differ (--inputs)",
                  r->input);
     else if (r->reads_unhashed)
-        evidence(r, "reads were not hashed: a write that torch did not see cannot be ruled out "
+        evidence(r, "reads were not hashed: a write that nobody saw cannot be ruled out "
                     "(--inputs)");
 }
 
@@ -362,6 +413,8 @@ static void classify_operator(const struct report_builder *rb, struct root *r)
 
     if (read_nothing(rb, r)) {
         say_uninitialised(r);
+    } else if (by_code(r) || by_atomics(r, name)) {
+        return;
     } else if (one_flip(&r->r)) {
         say_flip(r);
     } else if (!by_environment(rb, r, name) && !by_operator(r, name)) {
@@ -376,6 +429,12 @@ static void classify_input(const struct report_builder *rb, struct root *r)
     else if (r->fresh_input)
         evidence(r, "what lay in memory before the first compared step differs already: another "
                     "checkpoint, or one that does not restore all");
+    else if (r->kind == TB_EV_COPY)
+        evidence(
+            r,
+            "'%.60s' of %.60s came from memory of the host: other bytes than in the other run, and "
+            "nothing that differs had gone to the host before",
+            r->r.tensor.argument, name_of(r));
     else
         evidence(r,
                  "'%s' of %s was written by no recorded operator: data of the host, a file, "
@@ -469,8 +528,8 @@ static void classify_algorithm(const struct report_builder *rb, struct root *r)
     const char *line = algorithms_differ(rb->rep), *threads = threads_differ(rb->rep);
     const char *name = name_of(r);
 
-    evidence(r, "%.80s ran other operators inside, %.80s first: another way through it was taken",
-             name, r->inner);
+    evidence(r, "%.80s ran other %s inside, %.80s first: another way through it was taken", name,
+             r->inner_device ? "kernels" : "operators", r->inner);
     if ((is_reduction(name) || is_product(name) || is_scatter(name)) && threads) {
         r->r.cause = TB_CAUSE_ACCUMULATION;
         evidence(r, "%.80s adds many numbers; its work is split by the number of threads", name);
@@ -524,12 +583,17 @@ void classify_root(const struct report_builder *rb, struct root *r)
 
 /* ---------------------------------------------------------------- what to run next */
 
-/* The same job recorded twice more with @options and compared; two commands where they differ */
-static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *options)
+/* The same job recorded twice more with @more and compared; two commands where they differ */
+static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
 {
+    const char *level = rb->a->files ? tb_trace_meta(rb->a->trace[0], "level") : NULL;
+    char options[1200];
     const char *command[2] = {rb->rep->run[0].command, rb->rep->run[1].command};
     const char *env[2];
 
+    (void)snprintf(
+        options, sizeof(options), "%s%s",
+        is_device(r->kind) && level && strcmp(level, "kernel") == 0 ? "--level kernel " : "", more);
     if (strcmp(command[0], command[1]) == 0 && strcmp(rb->setting[0], rb->setting[1]) == 0) {
         (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %.700s -- %.250s", options,
                        command[0]);

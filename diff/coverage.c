@@ -109,6 +109,16 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
 
     if (r->severity >= 1 && r->count[0] == r->count[1] && strcmp(r->kind, "process") == 0)
         note_incomplete(rb, "a process was not recorded in either run: %.160s", r->subject);
+    if (strcmp(r->kind, "sampled") == 0)
+        return add_line(&rep->notes, &rep->note_count, 0,
+                        "fingerprints of large buffers cover some of their bytes (A %" PRIu64
+                        ", B %" PRIu64 "): equal ones are equal as far as they go",
+                        r->count[0], r->count[1]);
+    if (r->severity >= 1 && r->count[0] == r->count[1] && strcmp(r->kind, "fingerprint") == 0)
+        note_incomplete(rb,
+                        "%" PRIu64 " fingerprints never arrived in either run, the first kind: "
+                        "%.120s",
+                        r->count[0], r->subject);
     if (r->count[0] == r->count[1])
         return add_line(&rep->coverage, &rep->coverage_count, r->severity,
                         "%.60s: %.200s (%" PRIu64 ")", r->kind, r->subject, r->count[0]);

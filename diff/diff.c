@@ -181,6 +181,8 @@ static void add_counts(struct report_builder *rb, size_t process, const struct b
     rep->args_only += res->args_only;
     rep->setup += res->setup;
     rep->states_infected += res->states_infected;
+    rep->orders += res->orders;
+    rep->unhashed += res->unhashed;
     if (!res->host.known || (rep->host.known && rep->host.step <= res->host.step))
         return;
     rep->host = res->host;
@@ -424,6 +426,7 @@ static enum tb_status finish_root(struct report_builder *rb, struct root *r, str
     if (st != TB_OK)
         return st;
     add_stack(rb, r);
+    fill_launch(r);
     classify_root(rb, r);
     summarize(r);
     next_command(rb, r);
@@ -487,6 +490,16 @@ static enum tb_status note_rest(struct report_builder *rb)
         st = add_line(&rep->notes, &rep->note_count, 0,
                       "%" PRIu64 " operators got other arguments, with equal results",
                       rep->args_only);
+    if (st == TB_OK && rep->orders)
+        st = add_line(&rep->notes, &rep->note_count, 0,
+                      "%" PRIu64 " synchronisations or waits are in one run only: by itself no "
+                      "divergence",
+                      rep->orders);
+    if (st == TB_OK && rep->unhashed)
+        st = add_line(&rep->notes, &rep->note_count, 1,
+                      "%" PRIu64 " outputs have a fingerprint in one run only, or of some of their "
+                      "bytes: not compared",
+                      rep->unhashed);
     if (st == TB_OK && rep->setup)
         st = add_line(&rep->notes, &rep->note_count, 0,
                       "%" PRIu64 " events are outside what both runs recorded", rep->setup);
@@ -534,6 +547,8 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         (st = compare_coverage(rb, err)) != TB_OK ||
         (st = compare_processes(rb, all, err)) != TB_OK)
         return st;
+    if (rb->rep->unhashed)
+        note_incomplete(rb, "%" PRIu64 " outputs were hashed in one run only", rb->rep->unhashed);
     resolve_collectives(all, rb->a->procs, rb->rep);
     drop_weak(all);
     if ((st = finish_roots(rb, all, max, err)) != TB_OK || (st = note_rest(rb)) != TB_OK ||

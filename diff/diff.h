@@ -60,6 +60,10 @@ void tb_process_label(const struct tb_trace_process *p, char *out, size_t size);
 enum tb_status tb_event_name_of(struct tb_trace *t, uint32_t thread, uint64_t id,
                                 struct tb_event_name *out, struct tb_error *err) TB_MUST_CHECK;
 
+/** tb_demangle - a C++ name as its source has it, if libstdc++ is there to say so; else @symbol.
+ * For the reader's eye only: names of events have the short name. Returns @out */
+char *tb_demangle(const char *symbol, char *out, size_t size);
+
 /* ---------------------------------------------------------------- elements */
 
 #define TB_ULP_BINS                                                                                \
@@ -148,6 +152,22 @@ struct tb_diff_tensor {
     uint8_t fp_a[16], fp_b[16];
 };
 
+/** struct tb_diff_shape - how work of a GPU was launched in one run; "" is not known */
+struct tb_diff_shape {
+    char grid[40], block[40]; /* "2,1,1" */
+    char shared[24];          /* bytes */
+    char image[40];           /* hash of the module with its code */
+    uint64_t stream;          /* ordinal in its process */
+    bool stream_known;
+};
+/** struct tb_diff_launch - of a root that is work of a GPU */
+struct tb_diff_launch {
+    bool known;
+    char kernel[512]; /* demangled where that can be done; "" if it is no kernel */
+    char device[24];
+    struct tb_diff_shape side[2]; /* A, B */
+};
+
 #define TB_DIFF_EVIDENCE 6
 
 /** struct tb_diff_part - which of the parts of a tensor differ, from the sums of `run --map` */
@@ -174,6 +194,7 @@ struct tb_diff_root {
     bool elements_known;
     struct tb_elements elements;
     struct tb_diff_part part;
+    struct tb_diff_launch launch;
     char stack[512];   /* source lines, if recorded */
     char summary[256]; /* one line */
     char evidence[TB_DIFF_EVIDENCE][256];
@@ -228,6 +249,8 @@ struct tb_diff_report {
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only;
     uint64_t setup;           /* events outside what both runs have recorded: not compared */
     uint64_t states_infected; /* states at step ends that follow from a root */
+    uint64_t orders;          /* synchronisations in one run only: no divergence by themselves */
+    uint64_t unhashed;        /* outputs with a fingerprint in one run only, or of other kinds */
     double seconds;
 };
 

@@ -51,6 +51,7 @@ struct range {
     uint64_t lineage; /* event that last wrote or verified the bytes, 0: none */
     uint64_t writer;  /* event that last wrote them, 0: no recorded one */
     uint64_t seq;     /* of the lineage event */
+    bool guess;       /* the token says who wrote the bytes, not what they are */
 };
 struct range_vec {
     struct range *r;
@@ -100,6 +101,7 @@ struct ev {
     const char *range;
     uint64_t site_key;
     uint64_t key;     /* site, phase and module */
+    uint64_t alike;   /* the same, whatever the launch shape and the code of a kernel are */
     uint64_t content; /* all that was seen of it: key, args, what it read, what it wrote */
     uint32_t thread;  /* id in its trace */
     uint32_t epoch;   /* collectives of the process before it */
@@ -147,6 +149,7 @@ enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m,
 /* What the comparison found, before names and elements are looked up */
 struct root {
     struct tb_diff_root r;
+    uint8_t kind;   /* enum tb_wire_event_kind of its event */
     uint64_t group; /* hash of cause and place: equal ones are counted together */
     const struct tb_site *site_a, *site_b;
     const char *range_a, *range_b;
@@ -157,9 +160,11 @@ struct root {
     bool weak;           /* only if nothing better is found */
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
     bool deleted;        /* only digests are left of its step */
+    bool guessed;        /* read bytes (@input) whose last writer left no fingerprint */
     bool fresh_input;    /* read bytes that no recorded operator wrote, and that were not hashed */
     char input[160];     /* that argument */
     char inner[192];     /* ALGORITHM: the first operator that ran in one run only */
+    bool inner_device;   /* it is work of a GPU */
 };
 
 /* A collective that differs; ranks are told apart by it */
@@ -174,7 +179,7 @@ struct blame_result {
     size_t root_count;
     uint64_t roots_more;
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only, setup;
-    uint64_t states_infected;
+    uint64_t states_infected, orders, unhashed;
     struct coll *colls;
     size_t coll_count;
     struct tb_diff_host host;
@@ -195,6 +200,23 @@ void blame_overlap(struct blame *b, uint64_t first_a, uint64_t first_b);
 /** blame_add_root - a root found outside (a thread's end, a dropped segment); NULL: no memory */
 struct root *blame_add_root(struct blame *b, enum tb_diff_cause cause, uint64_t group);
 struct blame_result *blame_result(struct blame *b);
+
+/* ---------------------------------------------------------------- device.c */
+
+/** is_work - something computed: an operator, or work of a GPU; is_device - the latter */
+bool is_work(uint8_t kind);
+bool is_device(uint8_t kind);
+/** is_from_host - a copy to a device, of memory that is not a device's; is_to_host - the other way
+ */
+bool is_from_host(const struct ev *e);
+bool is_to_host(const struct ev *e);
+/** site_alike - hash of a site but for the detail of its name: launch shape, code */
+uint64_t site_alike(const struct tb_site *s);
+/** site_says - has @key the value @want in the detail of its name? */
+bool site_says(const struct tb_site *s, const char *key, const char *want);
+/** note_stream - the stream of a root's event; fill_launch - all the rest of r->r.launch */
+void note_stream(struct root *r, const struct ev *e, int side);
+void fill_launch(struct root *r);
 
 /* ---------------------------------------------------------------- run.c */
 
@@ -226,7 +248,8 @@ struct thread_pair {
 struct span_options {
     uint64_t overlap; /* first step compared; events before it are only looked at */
     uint64_t last;    /* last step compared */
-    bool lead; /* a run begins inside the first step: what comes before the first mate is setup */
+    bool lead;   /* a run begins inside the first step: what comes before the first mate is setup */
+    bool levels; /* kernels inside of operators are recorded in one run only */
     bool tail; /* a run ends inside the last step: what comes after the last mate is not compared */
     size_t window; /* events of a run held at once, about; 0: 65536 */
     /* jump - may the streams go on elsewhere? Asked before step @step while no root is known; true

@@ -132,6 +132,33 @@ static void tensor(FILE *f, const struct tb_diff_tensor *t)
     fputc('}', f);
 }
 
+static void launch_side(FILE *f, const char *key, const struct tb_diff_shape *s)
+{
+    fprintf(f, ", \"%s\": {\"grid\": ", key);
+    string(f, s->grid);
+    text(f, "block", s->block);
+    text(f, "shared", s->shared);
+    text(f, "image", s->image);
+    if (s->stream_known)
+        number(f, "stream", s->stream);
+    fputc('}', f);
+}
+
+static void launch(FILE *f, const struct tb_diff_launch *l)
+{
+    fputs(", \"launch\": ", f);
+    if (!l->known) {
+        fputs("null", f);
+        return;
+    }
+    fputs("{\"kernel\": ", f);
+    string(f, l->kernel);
+    text(f, "device", l->device);
+    launch_side(f, "a", &l->side[0]);
+    launch_side(f, "b", &l->side[1]);
+    fputc('}', f);
+}
+
 static void histogram(FILE *f, const struct tb_elements *e)
 {
     bool any = false;
@@ -225,6 +252,7 @@ static void root(FILE *f, const struct tb_diff_root *r)
     place(f, "b", &r->b);
     place(f, "writer_a", &r->writer_a);
     place(f, "writer_b", &r->writer_b);
+    launch(f, &r->launch);
     tensor(f, &r->tensor);
     number(f, "outputs_differ", r->differ);
     number(f, "outputs", r->of);
@@ -293,6 +321,8 @@ static void counts(FILE *f, const struct tb_diff_report *r)
     number(f, "only_b", r->only_b);
     number(f, "arguments_only", r->args_only);
     number(f, "setup", r->setup);
+    number(f, "orders", r->orders);
+    number(f, "unhashed", r->unhashed);
     fputc('}', f);
 }
 

@@ -297,6 +297,20 @@ static void set_bases(struct job *j)
         }
 }
 
+static bool meta_differs(struct job *j, const char *key)
+{
+    const char *a = tb_trace_meta(j->r[0].t, key), *b = tb_trace_meta(j->r[1].t, key);
+
+    return (a || b) && (!a || !b || strcmp(a, b) != 0);
+}
+
+/* What comes after the last step mark is a step to a trace of operators and nothing to one of
+ * steps. */
+static bool other_detail(struct job *j)
+{
+    return meta_differs(j, "level") || meta_differs(j, "steps");
+}
+
 /* A gap that both runs have, or that the other cannot fill, is none */
 static void drop_labels(struct job *j)
 {
@@ -323,6 +337,7 @@ static enum tb_status choose_span(struct job *j)
     j->o.last = j->last[0] < j->last[1] ? j->last[0] : j->last[1];
     j->o.lead = j->first[0] != j->first[1];
     j->o.tail = j->last[0] != j->last[1];
+    j->o.levels = meta_differs(j, "level");
     set_bases(j);
     if (j->o.overlap > j->o.last)
         return add_line(&rep->notes, &rep->note_count, 1,
@@ -343,20 +358,6 @@ static enum tb_status choose_span(struct job *j)
 }
 
 /* The same command, begun at the same step, and one run stopped earlier */
-/* What comes after the last step mark is a step to a trace of operators and nothing to one of
- * steps. */
-static bool other_detail(struct job *j)
-{
-    static const char *const keys[] = {"level", "steps"};
-
-    for (size_t i = 0; i < TB_ARRAY_LEN(keys); i++) {
-        const char *a = tb_trace_meta(j->r[0].t, keys[i]), *b = tb_trace_meta(j->r[1].t, keys[i]);
-        if ((a || b) && (!a || !b || strcmp(a, b) != 0))
-            return true;
-    }
-    return false;
-}
-
 static enum tb_status note_early_end(struct job *j)
 {
     const struct tb_diff_report *rep = j->rb->rep;

@@ -116,14 +116,17 @@ void blame_fill_root(struct root *r, const struct ev *x, const struct ev *y)
         blame_set_place(&r->r.a, x);
         r->site_a = x->site;
         r->range_a = x->range;
+        note_stream(r, x, 0);
     }
     if (y) {
         blame_set_place(&r->r.b, y);
         r->site_b = y->site;
         r->range_b = y->range;
+        note_stream(r, y, 1);
     }
     if (!e)
         return;
+    r->kind = e->kind;
     r->r.step = e->step;
     r->r.epoch = e->epoch;
 }

@@ -196,7 +196,7 @@ static bool collect_sites(const struct run *r, struct hashes *out)
                     return false;
                 out->h = h;
             }
-            memcpy(&out->h[out->n++], s->hash, 8);
+            out->h[out->n++] = site_alike(s);
         }
     }
     if (out->n)

@@ -117,6 +117,10 @@ enum tb_status blame_single(struct blame *b, const struct ev *e, int side)
         b->res.setup++;
         return TB_OK;
     }
+    if (e->kind == TB_EV_SYNC) { /* how often a program waits is chance */
+        b->res.orders++;
+        return TB_OK;
+    }
     struct thread_state *burst = burst_of(b, e, side);
     if (!burst)
         return TB_ERR_NOMEM;

@@ -14,6 +14,13 @@ struct range_info {
     uint64_t hash;
 };
 
+#define SITES 256u /* whose likeness is remembered, a power of two */
+
+struct likeness {
+    const struct tb_site *site;
+    uint64_t alike;
+};
+
 struct stream {
     struct ev_source source;
     struct rangemap *map;
@@ -25,6 +32,7 @@ struct stream {
     uint64_t max_alloc, base; /* allocations above base were made within what was read */
     uint32_t settle;          /* events until base is set */
     uint32_t epoch;
+    struct likeness like[SITES];
 };
 
 struct stream *stream_new(const struct ev_source *source)
@@ -102,6 +110,15 @@ static uint64_t key_of_site(const struct tb_site *site)
 
     memcpy(&k, site->hash, sizeof(k));
     return k;
+}
+
+static uint64_t alike_of(struct stream *s, const struct tb_site *site)
+{
+    struct likeness *l = &s->like[((uintptr_t)site / 64) & (SITES - 1)];
+
+    if (l->site != site)
+        *l = (struct likeness){site, site_alike(site)};
+    return l->alike;
 }
 
 /* All bytes between its first and its last are touched */
@@ -231,8 +248,8 @@ static enum tb_status take_effect(struct stream *s, const struct tb_trace_event 
         return TB_OK;
     if (a->mode == 'w') {
         r.writer = e->id;
-        r.token = c->flags & ACC_HASHED ? token_of(a, c)
-                                        : mix64(mix64(key_of_site(e->site), i), e->e.args) | 1;
+        r.guess = !(c->flags & ACC_HASHED);
+        r.token = r.guess ? mix64(mix64(alike_of(s, e->site), i), e->e.args) | 1 : token_of(a, c);
         return rangemap_write(s->map, c->alloc, &r, dense(a));
     }
     bool read = a->mode == 'r' || a->mode == 's';
@@ -259,7 +276,7 @@ static uint64_t content_of(const struct stream *s, const struct ev *v)
     return h;
 }
 
-static struct ev *make(const struct stream *s, const struct tb_trace_event *e,
+static struct ev *make(struct stream *s, const struct tb_trace_event *e,
                        const struct range_info *range)
 {
     uint32_t n = e->site->access_count;
@@ -284,6 +301,7 @@ static struct ev *make(const struct stream *s, const struct tb_trace_event *e,
                      .n = n,
                      .pieces = pieces};
     v->key = mix64(v->site_key, range->hash);
+    v->alike = mix64(alike_of(s, e->site), range->hash);
     v->content = content_of(s, v);
     if (n)
         memcpy(v->acc, s->acc, n * sizeof(struct acc));

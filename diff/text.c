@@ -131,6 +131,42 @@ static void where(const struct page *p, const struct tb_diff_root *r)
     }
 }
 
+/* "grid 2,1,1" of both runs, or "grid 2,1,1 | 4,1,1" */
+static void both(const struct page *p, const char *title, const char *a, const char *b, bool *any)
+{
+    if (!a[0] && !b[0])
+        return;
+    fprintf(p->out, "%s%s %s", *any ? ", " : "", title, a[0] ? a : b);
+    if (a[0] && b[0] && strcmp(a, b) != 0)
+        fprintf(p->out, " | %s", b);
+    *any = true;
+}
+
+static void launch(const struct page *p, const struct tb_diff_launch *l)
+{
+    const struct tb_diff_shape *a = &l->side[0], *b = &l->side[1];
+    char stream[2][24] = {"", ""};
+    bool any = false;
+
+    if (!l->known)
+        return;
+    if (l->kernel[0]) {
+        label(p, "kernel");
+        plain(p, l->kernel, sizeof(l->kernel));
+    }
+    for (int side = 0; side < 2; side++)
+        if (l->side[side].stream_known)
+            (void)snprintf(stream[side], sizeof(stream[side]), "%" PRIu64, l->side[side].stream);
+    label(p, "launch");
+    both(p, "grid", a->grid, b->grid, &any);
+    both(p, "block", a->block, b->block, &any);
+    both(p, "shared", a->shared, b->shared, &any);
+    both(p, "stream", stream[0], stream[1], &any);
+    if (a->image[0] && b->image[0] && strcmp(a->image, b->image) != 0)
+        both(p, "image", a->image, b->image, &any);
+    fprintf(p->out, "%son %s\n", any ? ", " : "", l->device[0] ? l->device : "a device");
+}
+
 static void shape(const struct page *p, const struct tb_diff_tensor *t)
 {
     fputc('[', p->out);
@@ -254,6 +290,7 @@ static void first_root(const struct page *p, const struct tb_diff_root *r)
         plain(p, r->evidence[i], SIZE_MAX);
     }
     where(p, r);
+    launch(p, &r->launch);
     tensor(p, r);
     elements(p, r);
 }

@@ -194,24 +194,50 @@ static void mark_tail(struct queue *q)
         q->e[i]->setup = 1;
 }
 
-static size_t operators(const struct window *w, int side)
+/* Operators, or work of a GPU */
+static bool is_detail(const struct ev *e, bool device)
+{
+    return device ? is_device(e->kind) : e->kind == TB_EV_OP;
+}
+
+static size_t count_detail(const struct window *w, int side, bool device)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < w->n; i++)
         for (size_t j = 0; j < w->lanes[i].q[side].n; j++)
-            n += w->lanes[i].q[side].e[j]->kind == TB_EV_OP;
+            n += is_detail(w->lanes[i].q[side].e[j], device);
     return n;
 }
 
-/* A step that one run recorded in detail and the other at its boundary only */
-static void mark_detail(struct window *w, int side)
+/* A step that one run recorded in detail and the other at its boundary, or without kernels */
+static void mark_detail(struct window *w, bool device)
 {
+    size_t in_a = count_detail(w, 0, device), in_b = count_detail(w, 1, device);
+    int side = in_a ? 0 : 1;
+
+    if ((in_a == 0) == (in_b == 0))
+        return;
     for (size_t i = 0; i < w->n; i++)
         for (size_t j = 0; j < w->lanes[i].q[side].n; j++) {
             struct ev *e = w->lanes[i].q[side].e[j];
-            e->setup = e->setup || (e->kind == TB_EV_OP && !e->mate);
+            e->setup = e->setup || (is_detail(e, device) && !e->mate);
         }
+}
+
+/* What the other run's level leaves out: kernels inside of operators. A later event that began no
+ * later encloses it. */
+static void mark_inside(struct queue *q)
+{
+    uint64_t open = UINT64_MAX;
+
+    for (size_t i = q->n; i-- > 0;) {
+        struct ev *e = q->e[i];
+        if (e->kind == TB_EV_OP && e->open < open)
+            open = e->open;
+        else if (is_device(e->kind) && !e->mate && open <= e->seq)
+            e->setup = 1;
+    }
 }
 
 static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool tail)
@@ -225,6 +251,8 @@ static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool t
                 mark_lead(&w->lanes[i].q[side]);
             if (tail)
                 mark_tail(&w->lanes[i].q[side]);
+            if (w->o->levels)
+                mark_inside(&w->lanes[i].q[side]);
             w->lanes[i].q[side].cut = w->lanes[i].q[side].n;
         }
         if (!hard)
@@ -232,9 +260,8 @@ static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool t
     }
     if (!hard)
         return TB_OK;
-    size_t in_a = operators(w, 0), in_b = operators(w, 1);
-    if ((in_a == 0) != (in_b == 0))
-        mark_detail(w, in_a ? 0 : 1);
+    mark_detail(w, false);
+    mark_detail(w, true);
     return TB_OK;
 }
 

@@ -35,7 +35,7 @@ static struct ev *add(struct seq *s, uint64_t key, uint64_t content)
     struct ev *e = calloc(1, sizeof(*e));
     assert_non_null(e);
     e->id = s->n + 1;
-    e->key = key;
+    e->key = e->alike = key;
     e->content = content;
     e->thread = 1;
     s->e[s->n++] = e;
@@ -282,6 +282,28 @@ static void test_align_moved__leaves_what_differs_in_place(void **state)
     drop(&b);
 }
 
+/* Launches of the same kernels from other code: no site of one run is in the other. */
+static void test_align__likeness_pairs_what_has_other_sites(void **state)
+{
+    struct seq a = {0}, b = {0};
+
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++) {
+        add(&a, 1 + i % 5, 1 + i)->alike = 500 + i % 5;
+        if (i % 50 == 20) /* one more in B, of a kind that A has elsewhere */
+            add(&b, 11 + (i + 3) % 5, 2000 + i)->alike = 500 + (i + 3) % 5;
+        add(&b, 11 + i % 5, 1000 + i)->alike = 500 + i % 5;
+    }
+    assert_int_equal(align(a.e, a.n, b.e, b.n, 0), TB_OK);
+    for (size_t i = 0; i < a.n; i++) {
+        assert_non_null(a.e[i]->mate);
+        assert_int_equal(a.e[i]->mate->alike, a.e[i]->alike);
+    }
+    check_order(&a);
+    drop(&a);
+    drop(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_align__bursts_are_insertions),
         cmocka_unit_test(test_align__random_edits),
         cmocka_unit_test(test_align__long_without_anchors),
+        cmocka_unit_test(test_align__likeness_pairs_what_has_other_sites),
         cmocka_unit_test(test_align__free_lead_pairs_from_behind),
         cmocka_unit_test(test_align_moved__permuted_events_find_each_other),
         cmocka_unit_test(test_align_moved__leaves_what_differs_in_place),

@@ -8,19 +8,17 @@
 #include <stdlib.h>
 
 #include "diff/diff.h"
+#include "tests/diff/gpu.h"
 #include "tests/diff/job.h"
 
 static const char *folder;
 
-static void write_report(const struct job *a, const struct job *b, const char *name)
+static void compare(const char *pa, const char *pb, const char *name)
 {
     char path[4096];
-    const char *pa = job_scratch("a.twinbit"), *pb = job_scratch("b.twinbit");
     struct tb_diff_report *r = NULL;
     struct tb_error err = {0};
 
-    job_write(a, pa);
-    job_write(b, pb);
     if (tb_diff_run(&r, pa, pb, NULL, &err) != TB_OK)
         fail_msg("%s", err.text);
     (void)snprintf(path, sizeof(path), "%s/%s.json", folder, name);
@@ -29,6 +27,35 @@ static void write_report(const struct job *a, const struct job *b, const char *n
     tb_diff_json(r, f);
     assert_int_equal(fclose(f), 0);
     tb_diff_free(r);
+}
+
+static void write_report(const struct job *a, const struct job *b, const char *name)
+{
+    const char *pa = job_scratch("a.twinbit"), *pb = job_scratch("b.twinbit");
+
+    job_write(a, pa);
+    job_write(b, pb);
+    compare(pa, pb, name);
+}
+
+static void gpu_reports(void)
+{
+    struct gpu a = {.snapshot = true, .waits = 1};
+    const struct gpu b[] = {
+        {.snapshot = true, .launch = true},
+        {.launch = true, .image = "bbbb2222", .grid = "4,1,1"},
+        {.batch = true, .waits = 2},
+        {.no_fp = true, .late = true},
+    };
+    const char *pa = job_scratch("a.twinbit"), *pb = job_scratch("b.twinbit");
+    char name[16];
+
+    for (size_t i = 0; i < TB_ARRAY_LEN(b); i++) {
+        gpu_write(&a, pa);
+        gpu_write(&b[i], pb);
+        (void)snprintf(name, sizeof(name), "gpu%zu", i);
+        compare(pa, pb, name);
+    }
 }
 
 static void all(void **state)
@@ -64,6 +91,7 @@ static void all(void **state)
     b.lost = 5;
     b.cut = true;
     write_report(&a, &b, "cut");
+    gpu_reports();
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,184 @@
+#include "tests/diff/gpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fingerprint/fingerprint.h"
+#include "recorder/wire.h"
+#include "store/store.h"
+
+#define STREAM_LINE "q ? cuda:0 [] - stream\n"
+
+static uint64_t mix64(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9E3779B97F4A7C15ull;
+    return h ^ h >> 32;
+}
+
+struct out {
+    struct tb_store *s;
+    uint32_t process, thread;
+    uint64_t seq, step, value[8]; /* value: what each allocation holds */
+};
+
+static struct tb_error err;
+
+static void ok(enum tb_status st)
+{
+    if (st != TB_OK)
+        fail_msg("%s", err.text);
+}
+
+static struct tb_store_access at(uint64_t alloc, uint64_t value, uint8_t kind)
+{
+    struct tb_store_access a = {.alloc = alloc, .fp_kind = kind};
+
+    if (kind != TB_FP_NONE)
+        memcpy(a.fp, &value, 8);
+    return a;
+}
+
+/* An event in stream 2; open is its own number unless something ran inside. */
+static uint64_t put(struct out *o, uint8_t kind, const char *text, struct tb_store_access *a,
+                    uint32_t n, uint64_t open)
+{
+    struct tb_store_event e = {
+        .thread = o->thread, .kind = kind, .seq = o->seq, .open = open, .step = o->step};
+    uint64_t id = 0;
+
+    ok(tb_store_intern_site(o->s, text, strlen(text), &e.site, &err));
+    ok(tb_store_event(o->s, &e, a, n, &id, &err));
+    o->seq++;
+    return id;
+}
+
+static void wait_some(struct out *o, unsigned n)
+{
+    struct tb_store_access a = at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE);
+
+    while (n--)
+        put(o, TB_EV_SYNC, "cuda\ncuStreamSynchronize\n" STREAM_LINE, &a, 1, o->seq);
+}
+
+/* Host to device: allocation 1, which gemm reads. */
+static void copy_in(struct out *o, uint64_t value)
+{
+    struct tb_store_access a[2] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE),
+                                   at(1, value, TB_FP_BYTES)};
+
+    o->value[1] = value;
+    put(o, TB_EV_COPY, "cuda\ncuMemcpyHtoD\tkind=htod\n" STREAM_LINE "w u8 cuda:0 [64] - dst\n", a,
+        2, o->seq);
+}
+
+static void fill(struct out *o, const struct gpu *g)
+{
+    struct tb_store_access a[2] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE),
+                                   at(2, o->value[2], g->fill_unhashed ? TB_FP_NONE : TB_FP_BYTES)};
+
+    put(o, TB_EV_SET, "cuda\ncuMemsetD8\n" STREAM_LINE "w u8 cuda:0 [64] - dst\n", a, 2, o->seq);
+}
+
+static void gemm(struct out *o, const struct gpu *g, bool faulty)
+{
+    char text[512];
+    float c[16];
+    uint8_t kind = g->no_fp ? TB_FP_NONE : g->sampled ? TB_FP_SAMPLED : TB_FP_BYTES;
+
+    o->value[3] = mix64(mix64(o->value[1], o->value[2]), faulty && g->launch);
+    (void)snprintf(text, sizeof(text),
+                   "cuda\ngemm\tgrid=%s\tblock=64,1,1\tshared=1024\tsymbol=_Z4gemmIfEvPKT_PS0_i\t"
+                   "image=%s\n" STREAM_LINE "r f32 cuda:0 [16] - a\nr u8 cuda:0 [64] - b\n"
+                   "w f32 cuda:0 [16] - c\n",
+                   faulty && g->grid ? g->grid : "2,1,1", g->image ? g->image : "aaaa1111");
+    struct tb_store_access a[4] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(1, 0, TB_FP_NONE),
+                                   at(2, 0, TB_FP_NONE), at(3, o->value[3], kind)};
+    uint64_t id = put(o, TB_EV_LAUNCH, text, a, 4, o->seq);
+    for (int i = 0; i < 16; i++)
+        c[i] = (float)i + (faulty && g->launch && i == 5 ? 0.5f : 0);
+    if (g->snapshot)
+        ok(tb_store_snapshot(o->s, id, 3, c, sizeof(c), &err));
+}
+
+static void sum(struct out *o, bool other)
+{
+    struct tb_store_access a[3] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(3, 0, TB_FP_NONE)};
+
+    o->value[4] = mix64(o->value[3], other);
+    a[2] = at(4, o->value[4], TB_FP_BYTES);
+    put(o, TB_EV_LAUNCH,
+        "cuda\nsum\tgrid=1,1,1\tblock=32,1,1\tatomics=1\n" STREAM_LINE
+        "r f32 cuda:0 [16] - x\nw f32 cuda:0 [1] - y\n",
+        a, 3, o->seq);
+}
+
+static void copy_out(struct out *o)
+{
+    struct tb_store_access a[2] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(4, 0, TB_FP_NONE)};
+
+    put(o, TB_EV_COPY, "cuda\ncuMemcpyDtoH\tkind=dtoh\n" STREAM_LINE "r u8 cuda:0 [4] - src\n", a,
+        2, o->seq);
+}
+
+/* An operator whose work is one kernel, the one or the other. */
+static void operator_of(struct out *o, const struct gpu *g)
+{
+    uint64_t open = o->seq;
+    struct tb_store_access inner[2] = {at(4, 0, TB_FP_NONE),
+                                       at(5, mix64(o->value[4], g->choose), TB_FP_BYTES)};
+    struct tb_store_access outer[2] = {at(4, 0, TB_FP_NONE), inner[1]};
+    const char *text =
+        g->choose ? "cuda\nsplit_k\tgrid=8,1,1\nr f32 cuda:0 [1] - x\nw f32 cuda:0 [1] - y\n"
+                  : "cuda\nplain\tgrid=1,1,1\nr f32 cuda:0 [1] - x\nw f32 cuda:0 [1] - y\n";
+
+    if (!g->level_op)
+        put(o, TB_EV_LAUNCH, text, inner, 2, o->seq);
+    put(o, TB_EV_OP, "torch\naten::addmm\nr f32 cuda:0 [1] - self\nw f32 cuda:0 [1] - out\n", outer,
+        2, open);
+}
+
+static void step(struct out *o, const struct gpu *g)
+{
+    bool faulty = !g->in_step_1 || o->step == 1;
+
+    copy_in(o, 100 + o->step + (faulty && g->batch) + (g->twice ? o->value[4] : 0));
+    wait_some(o, g->waits);
+    o->value[2] = 7;
+    fill(o, g);
+    gemm(o, g, faulty);
+    wait_some(o, g->waits);
+    sum(o, faulty && g->atomics);
+    copy_out(o);
+    operator_of(o, g);
+    put(o, TB_EV_STEP, "torch\nstep\n", NULL, 0, o->seq);
+    o->step++;
+}
+
+void gpu_write(const struct gpu *g, const char *path)
+{
+    struct tb_store_process p = {
+        .rank = -1, .worker = -1, .argv = "./train", .identity = "train#0"};
+    struct out o = {0};
+
+    ok(tb_store_create(&o.s, path, &(struct tb_store_options){.force = true}, &err));
+    ok(tb_store_meta(o.s, "argv", "./train", &err));
+    ok(tb_store_meta(o.s, "level", g->level_op ? "op" : "kernel", &err));
+    ok(tb_store_add_process(o.s, &p, &o.process, &err));
+    ok(tb_store_add_thread(o.s, o.process, 0, "main", &o.thread, &err));
+    for (int i = 0; i < 4; i++)
+        step(&o, g);
+    if (g->late)
+        ok(tb_store_coverage(o.s, o.process, o.thread, 0, 1, "fingerprint", "gemm",
+                             "never arrived: the process ended before its device wrote it", 1,
+                             &err));
+    if (g->sampled)
+        ok(tb_store_coverage(o.s, o.process, 0, 0, 0, "sampled", "fingerprints",
+                             "of large buffers cover some of their bytes only", 4, &err));
+    ok(tb_store_close(o.s, &err));
+}

@@ -1,0 +1,30 @@
+/*
+ * A made-up CUDA program that writes traces through the store: four steps of copies, launches and
+ * orders in stream 2, with an operator around one of the launches.
+ */
+#ifndef TB_TESTS_DIFF_GPU_H
+#define TB_TESTS_DIFF_GPU_H
+
+#include <stdbool.h>
+
+/* What a made-up CUDA program does otherwise. */
+struct gpu {
+    const char *image, *grid; /* of gemm */
+    bool launch;              /* gemm writes something else */
+    bool atomics;             /* so does the sum, which adds by atomics */
+    bool batch;               /* the bytes that are copied to the device */
+    bool in_step_1;           /* and all of the above in step 1 only */
+    unsigned waits;           /* synchronisations after each launch */
+    bool no_fp, sampled;      /* of what gemm writes */
+    bool fill_unhashed;       /* the fill before gemm has no fingerprint */
+    bool snapshot;            /* of what gemm writes */
+    bool late;                /* a fingerprint never arrived, in a row of the coverage */
+    bool twice;               /* the result comes back to the host, and leads to other data */
+    bool level_op;            /* recorded without its kernels: operators only */
+    bool choose;              /* the operator runs another kernel */
+};
+
+/** gpu_write - the trace of @g at @path; any failure fails the test */
+void gpu_write(const struct gpu *g, const char *path);
+
+#endif

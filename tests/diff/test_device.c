@@ -1,0 +1,326 @@
+/* Work of a GPU: launches, copies and orders align and are judged like operators. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diff/diff_internal.h"
+#include "tests/diff/gpu.h"
+#include "tests/diff/job.h"
+
+static struct tb_diff_report *compare(const struct gpu *a, const struct gpu *b)
+{
+    const char *pa = job_scratch("a.twinbit"), *pb = job_scratch("b.twinbit");
+    struct tb_diff_report *r = NULL;
+    struct tb_error err = {0};
+
+    gpu_write(a, pa);
+    gpu_write(b, pb);
+    if (tb_diff_run(&r, pa, pb, NULL, &err) != TB_OK)
+        fail_msg("%s", err.text);
+    return r;
+}
+
+static void done(struct tb_diff_report *r)
+{
+    tb_diff_free(r);
+    job_clean();
+}
+
+static bool says(const struct tb_diff_root *r, const char *words)
+{
+    for (unsigned i = 0; i < r->evidence_count; i++)
+        if (strstr(r->evidence[i], words))
+            return true;
+    return false;
+}
+
+static void assert_evidence(const struct tb_diff_root *r, const char *words)
+{
+    for (unsigned i = 0; !says(r, words) && i < r->evidence_count; i++)
+        print_message("evidence: %s\n", r->evidence[i]);
+    assert_true(says(r, words));
+}
+
+static bool has_note(const struct tb_diff_report *r, const char *words)
+{
+    for (size_t i = 0; i < r->note_count; i++)
+        if (strstr(r->notes[i].text, words))
+            return true;
+    return false;
+}
+
+static void assert_text(const struct tb_diff_report *r, const char *words)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    assert_non_null(f);
+    tb_diff_text(r, f, false);
+    (void)fclose(f);
+    if (!strstr(text, words))
+        fail_msg("no '%s' in:\n%s", words, text);
+    free(text);
+}
+
+/* One root, in @step, of this cause and operator; whatever else differs follows from it. */
+static const struct tb_diff_root *only_root(const struct tb_diff_report *r,
+                                            enum tb_diff_cause cause, uint64_t step_at,
+                                            const char *op)
+{
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    assert_int_equal(r->root_count, 1);
+    assert_int_equal(r->roots_more, 0);
+    assert_int_equal(r->roots[0].cause, cause);
+    assert_int_equal(r->roots[0].step, step_at);
+    assert_string_equal(r->roots[0].a.name.op, op);
+    return &r->roots[0];
+}
+
+static void test_device__equal_runs_are_identical(void **state)
+{
+    struct gpu g = {0};
+    struct tb_diff_report *r = compare(&g, &g);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    done(r);
+}
+
+/* How often a program waits is chance. */
+static void test_device__orders_are_no_divergence(void **state)
+{
+    struct gpu a = {.waits = 1}, b = {.waits = 3};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    assert_int_equal(r->only_a + r->only_b, 0);
+    assert_int_equal(r->orders, 16);
+    assert_true(has_note(r, "16 synchronisations"));
+    done(r);
+}
+
+static void test_device__a_launch_with_equal_inputs_is_the_root(void **state)
+{
+    struct gpu a = {.snapshot = true}, b = {.snapshot = true, .launch = true, .in_step_1 = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_UNEXPLAINED, 1, "gemm");
+
+    (void)state;
+    assert_true(root->launch.known);
+    assert_string_equal(root->tensor.argument, "c");
+    assert_int_equal(root->elements.differ, 1);
+    assert_int_equal(root->elements.first, 5);
+    assert_int_equal(root->launch.side[0].stream, 2);
+    assert_text(r, "  kernel      void gemm<float>(float const*, float*, int)\n");
+    assert_text(r, "  launch      grid 2,1,1, block 64,1,1, shared 1024, stream 2, on cuda:0\n");
+    assert_text(r, "  tensor      c (written): f32 [16] on cuda:0\n");
+    assert_text(r, "/1/forward:/gemm#0\n");
+    done(r);
+}
+
+static void test_device__the_next_command_records_kernels_again(void **state)
+{
+    struct gpu a = {0}, b = {.launch = true};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_non_null(strstr(r->roots[0].next, "--level kernel --inputs"));
+    assert_non_null(strstr(r->roots[0].next, "--snapshot '0/forward:/gemm#0'"));
+    done(r);
+}
+
+static void test_device__atomics_explain_what_only_they_can(void **state)
+{
+    struct gpu a = {0}, b = {.atomics = true, .in_step_1 = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_ACCUMULATION, 1, "sum");
+
+    (void)state;
+    assert_evidence(root, "adds floats by atomics");
+    done(r);
+}
+
+/* Every site of gemm has another hash then; its neighbours are what they were. */
+static void test_device__other_code_is_an_algorithm(void **state)
+{
+    struct gpu a = {0}, b = {.image = "bbbb2222", .launch = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_ALGORITHM, 0, "gemm");
+
+    (void)state;
+    assert_evidence(root, "the kernel's code differs: image aaaa1111 in A, bbbb2222 in B");
+    assert_int_equal(r->only_a + r->only_b, 0);
+    assert_text(r, "image aaaa1111 | bbbb2222");
+    done(r);
+}
+
+static void test_device__other_code_with_equal_results_is_none(void **state)
+{
+    struct gpu a = {0}, b = {.image = "bbbb2222"};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    assert_int_equal(r->only_a + r->only_b, 0);
+    done(r);
+}
+
+static void test_device__another_launch_shape_is_an_algorithm(void **state)
+{
+    struct gpu a = {0}, b = {.grid = "4,1,1", .launch = true, .in_step_1 = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_ALGORITHM, 1, "gemm");
+
+    (void)state;
+    assert_evidence(root, "grid 2,1,1 block 64,1,1 shared 1024 in A, grid 4,1,1");
+    assert_text(r, "grid 2,1,1 | 4,1,1");
+    done(r);
+}
+
+static void test_device__another_kernel_in_an_operator_is_an_algorithm(void **state)
+{
+    struct gpu a = {0}, b = {.choose = true};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_ALGORITHM);
+    assert_string_equal(r->roots[0].a.name.op, "aten::addmm");
+    assert_evidence(&r->roots[0], "ran other kernels inside");
+    done(r);
+}
+
+/* Blame ends where bytes of the host came in. */
+static void test_device__other_bytes_of_the_host_are_input_data(void **state)
+{
+    struct gpu a = {0}, b = {.batch = true, .in_step_1 = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_INPUT_DATA, 1, "cuMemcpyHtoD");
+
+    (void)state;
+    assert_evidence(root, "'dst' of cuMemcpyHtoD came from memory of the host");
+    done(r);
+}
+
+/* What went to the host and came back otherwise follows from why it differed. */
+static void test_device__bytes_that_come_back_are_infected(void **state)
+{
+    struct gpu a = {.twice = true}, b = {.twice = true, .launch = true, .in_step_1 = true};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    (void)only_root(r, TB_CAUSE_UNEXPLAINED, 1, "gemm");
+    assert_true(r->infected > 6);
+    done(r);
+}
+
+static void test_device__a_fingerprint_in_one_run_only_is_not_equal(void **state)
+{
+    struct gpu a = {0}, b = {.no_fp = true};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
+    assert_int_equal(r->unhashed, 4);
+    assert_true(has_note(r, "4 outputs have a fingerprint in one run only"));
+    done(r);
+}
+
+static void test_device__fingerprints_that_never_arrived_are_not_equal(void **state)
+{
+    struct gpu g = {.no_fp = true, .late = true};
+    struct tb_diff_report *r = compare(&g, &g);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
+    assert_non_null(strstr(r->reason, "never arrived"));
+    done(r);
+}
+
+static void test_device__sampled_ones_are_equal_as_far_as_they_go(void **state)
+{
+    struct gpu a = {.sampled = true}, b = {.sampled = true, .launch = true}, whole = {0};
+    struct tb_diff_report *r = compare(&a, &a);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    assert_true(has_note(r, "equal as far as they go"));
+    done(r);
+    r = compare(&a, &b);
+    (void)only_root(r, TB_CAUSE_UNEXPLAINED, 0, "gemm");
+    done(r);
+    r = compare(&a, &whole); /* another way to hash is no other result */
+    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
+    done(r);
+}
+
+/* The reader is the first that is known to differ; the report says who may be to blame. */
+static void test_device__a_writer_without_fingerprint_is_named(void **state)
+{
+    struct gpu a = {.fill_unhashed = true}, b = {.fill_unhashed = true, .launch = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_UNEXPLAINED, 0, "gemm");
+
+    (void)state;
+    assert_evidence(root, "'b' was last written by 0/forward:/cuMemsetD8#0 without a fingerprint");
+    done(r);
+}
+
+/* Kernels were recorded in one run only: that is another level, not another program. */
+static void test_device__kernels_of_one_run_only_are_another_level(void **state)
+{
+    struct gpu a = {.level_op = true}, b = {0};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    assert_int_equal(r->setup, 4);
+    assert_true(has_note(r, "outside what both runs recorded"));
+    done(r);
+}
+
+static void test_device__names_are_demangled_or_left(void **state)
+{
+    char out[64], small[8];
+
+    (void)state;
+    assert_string_equal(tb_demangle("_Z5scalePfi", out, sizeof(out)), "scale(float*, int)");
+    assert_string_equal(tb_demangle("scale", out, sizeof(out)), "scale");
+    assert_string_equal(tb_demangle("_Znonsense", out, sizeof(out)), "_Znonsense");
+    assert_string_equal(tb_demangle("_Z5scalePfi", small, sizeof(small)), "scale(f");
+}
+
+#define T(name) cmocka_unit_test(test_device__##name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(equal_runs_are_identical),
+        T(orders_are_no_divergence),
+        T(a_launch_with_equal_inputs_is_the_root),
+        T(the_next_command_records_kernels_again),
+        T(atomics_explain_what_only_they_can),
+        T(other_code_is_an_algorithm),
+        T(other_code_with_equal_results_is_none),
+        T(another_launch_shape_is_an_algorithm),
+        T(another_kernel_in_an_operator_is_an_algorithm),
+        T(other_bytes_of_the_host_are_input_data),
+        T(bytes_that_come_back_are_infected),
+        T(a_fingerprint_in_one_run_only_is_not_equal),
+        T(fingerprints_that_never_arrived_are_not_equal),
+        T(sampled_ones_are_equal_as_far_as_they_go),
+        T(a_writer_without_fingerprint_is_named),
+        T(kernels_of_one_run_only_are_another_level),
+        T(names_are_demangled_or_left),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
