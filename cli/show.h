@@ -40,6 +40,19 @@ void tb_show_number(const char *key, int64_t n);
 /** tb_show_hex - 16 bytes as 32 digits; returns @out */
 const char *tb_show_hex(const uint8_t bytes[16], char out[33]);
 
+/** tb_show_kind - "launch": kind of an event; static */
+const char *tb_show_kind(unsigned kind);
+/** tb_show_alloc - "12+256", "stream:2", "rng:0": what an access names; returns @out */
+const char *tb_show_alloc(const struct tb_store_access *a, char *out, size_t size);
+/** tb_show_kernel - name of a site's kernel as its source has it, NULL: it is none */
+const char *tb_show_kernel(const struct tb_site *site, char *out, size_t size);
+/** tb_show_launch - "  [launch grid 2,1,1 block 64,1,1 stream:2 cuda:0]" of work of a GPU */
+void tb_show_launch(const struct tb_trace_event *e);
+/** tb_show_launch_json - ,"detail":..., "kernel":..., "stream":... */
+void tb_show_launch_json(const struct tb_trace_event *e);
+/** tb_show_lacks_fingerprint - work of a GPU that wrote something that nobody hashed */
+bool tb_show_lacks_fingerprint(const struct tb_trace_event *e);
+
 /** tb_show_matches_op - "aten::add.Tensor" is named by itself, "aten::add", "add.Tensor" and "add"
  */
 bool tb_show_matches_op(const char *name, const char *wanted);

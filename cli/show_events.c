@@ -120,7 +120,7 @@ static enum tb_status each_event(struct tb_show *s, event_fn *fn, struct tb_erro
 
 /* ---------------------------------------------------------------- an access */
 
-static const char *const fp_kinds[] = {"none", "bytes", "rowmajor", "scalar", "state"};
+static const char *const fp_kinds[] = {"none", "bytes", "rowmajor", "scalar", "state", "sampled"};
 
 static const char *fp_kind_name(unsigned kind)
 {
@@ -164,17 +164,6 @@ static const char *shape_text(const struct tb_site_access *a, char *out, size_t 
     return out;
 }
 
-static const char *alloc_text(const struct tb_store_access *a, char *out, size_t size)
-{
-    if (a->alloc >= TB_ALLOC_RNG)
-        (void)snprintf(out, size, "rng:%" PRIu64, (uint64_t)(a->alloc - TB_ALLOC_RNG));
-    else if (a->alloc == 0)
-        (void)snprintf(out, size, "?");
-    else
-        (void)snprintf(out, size, "%" PRIu64 "+%" PRIu64, a->alloc, a->offset);
-    return out;
-}
-
 static void json_numbers(const char *key, const int64_t *v, int n)
 {
     printf(", \"%s\": ", key);
@@ -208,12 +197,6 @@ static void json_access(const struct tb_site_access *site, const struct tb_store
 
 /* ---------------------------------------------------------------- events */
 
-static const char *kind_name(unsigned kind)
-{
-    static const char *const names[] = {"?", "op", "step", "state", "collective", "host"};
-    return names[kind < TB_ARRAY_LEN(names) ? kind : 0];
-}
-
 static void json_event(struct tb_show *s, const struct tb_trace_event *e, const char *name)
 {
     const char *range = tb_trace_range(s->trace, e->e.range);
@@ -222,7 +205,7 @@ static void json_event(struct tb_show *s, const struct tb_trace_event *e, const 
     putchar('{');
     tb_show_field("name", name, true);
     tb_show_number("id", (int64_t)e->id);
-    tb_show_field("kind", kind_name(e->e.kind), false);
+    tb_show_field("kind", tb_show_kind(e->e.kind), false);
     tb_show_field("operator", e->site->name, false);
     tb_show_number("step", (int64_t)e->e.step);
     tb_show_field("phase", tb_cli_range_field(range, 0, field, sizeof(field)), false);
@@ -235,6 +218,7 @@ static void json_event(struct tb_show *s, const struct tb_trace_event *e, const 
     (void)snprintf(args, sizeof(args), "%016" PRIx64, e->e.args);
     tb_show_field("args", e->e.args ? args : NULL, false);
     tb_show_field("stack", tb_trace_stack(s->trace, e->id), false);
+    tb_show_launch_json(e);
     fputs(", \"accesses\": [", stdout);
     for (uint32_t i = 0; i < e->site->access_count; i++) {
         fputs(i ? ", " : "", stdout);
@@ -249,7 +233,7 @@ static const char *main_value(const struct tb_trace_event *e, char out[64])
     for (uint32_t i = 0; i < e->site->access_count; i++)
         if (strchr("whs", e->site->access[i].mode) && e->access[i].fp_kind != TB_FP_NONE)
             return value_text(&e->site->access[i], &e->access[i], out);
-    return "-";
+    return tb_show_lacks_fingerprint(e) ? "no fingerprint" : "-";
 }
 
 static bool print_event(struct tb_show *s, const struct tb_trace_event *e, const char *name)
@@ -258,10 +242,13 @@ static bool print_event(struct tb_show *s, const struct tb_trace_event *e, const
 
     if (!tb_show_row(s))
         return false;
-    if (s->json)
+    if (s->json) {
         json_event(s, e, name);
-    else
-        printf("%8" PRIu64 " %-32s %s\n", e->id, main_value(e, value), name);
+        return true;
+    }
+    printf("%8" PRIu64 " %-32s %s", e->id, main_value(e, value), name);
+    tb_show_launch(e);
+    putchar('\n');
     return true;
 }
 
@@ -292,7 +279,7 @@ static bool print_accesses(struct tb_show *s, const struct tb_trace_event *e, co
         }
         printf("%c %-32s %-5s%-16s %-14s %s %s\n", site->mode, value_text(site, a, value),
                tb_dtype_name(site->dtype), shape_text(site, shape, sizeof(shape)),
-               alloc_text(a, alloc, sizeof(alloc)), name, site->argument);
+               tb_show_alloc(a, alloc, sizeof(alloc)), name, site->argument);
     }
     return true;
 }

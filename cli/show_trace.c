@@ -205,9 +205,23 @@ enum tb_status tb_show_coverage(struct tb_show *s, struct tb_error *err)
 
 /* ---------------------------------------------------------------- sites */
 
+/* The kernel's whole name, then the rest of what stands behind the short one */
+static void print_detail(const struct tb_site *site)
+{
+    char kernel[1024];
+
+    if (tb_show_kernel(site, kernel, sizeof(kernel)))
+        printf("  kernel %s\n", kernel);
+    for (const char *p = site->detail; *p;) {
+        size_t n = strcspn(p, "\t");
+        printf("  %.*s\n", (int)n, p);
+        p += n + (p[n] == '\t');
+    }
+}
+
 enum tb_status tb_show_sites(struct tb_show *s, struct tb_error *err)
 {
-    char hex[33];
+    char hex[33], kernel[1024];
 
     (void)err;
     for (uint32_t id = 1;; id++) {
@@ -220,10 +234,13 @@ enum tb_status tb_show_sites(struct tb_show *s, struct tb_error *err)
             tb_show_field("tap", site->tap, false);
             tb_show_field("name", site->name, false);
             tb_show_field("text", site->text, false);
+            tb_show_field("detail", *site->detail ? site->detail : NULL, false);
+            tb_show_field("kernel", tb_show_kernel(site, kernel, sizeof(kernel)), false);
             putchar('}');
             continue;
         }
         printf("%s %s\n", tb_show_hex(site->hash, hex), site->name);
+        print_detail(site);
         const char *line = site->text;
         for (int i = 0; line && *line; i++) {
             size_t len = strcspn(line, "\n");

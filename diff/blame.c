@@ -17,14 +17,16 @@ struct outputs {
     bool host, failed;
 };
 
-/* A fingerprint of some of the leaves says nothing about one of all of them */
-static bool comparable(const struct acc *p, const struct acc *q)
+/* A fingerprint of some of the leaves says nothing about one of all of them, or of others */
+static bool comparable(const struct blame *b, const struct acc *p, const struct acc *q)
 {
-    return (p->flags & q->flags & ACC_HASHED) &&
-           (p->kind == TB_FP_SAMPLED) == (q->kind == TB_FP_SAMPLED);
+    bool sampled = p->kind == TB_FP_SAMPLED;
+
+    return (p->flags & q->flags & ACC_HASHED) && sampled == (q->kind == TB_FP_SAMPLED) &&
+           !(sampled && b->other_leaves);
 }
 
-static struct outputs compare_outputs(const struct ev *x, const struct ev *y)
+static struct outputs compare_outputs(const struct blame *b, const struct ev *x, const struct ev *y)
 {
     struct outputs o = {.failed = (x->flags ^ y->flags) & TB_EVF_FAILED};
 
@@ -33,7 +35,7 @@ static struct outputs compare_outputs(const struct ev *x, const struct ev *y)
         if (mode != 'w' && mode != 'h')
             continue;
         o.of++;
-        if (!comparable(&x->acc[i], &y->acc[i])) {
+        if (!comparable(b, &x->acc[i], &y->acc[i])) {
             o.unhashed += (x->acc[i].flags | y->acc[i].flags) & ACC_HASHED;
             continue;
         }
@@ -140,9 +142,10 @@ static uint32_t inner_root(struct blame *b, const struct ev *x, const struct ev 
 }
 
 /* The other algorithm gave equal results before: here is where it matters */
-static void first_effect(struct root *r, const struct ev *x, const struct ev *y)
+static void first_effect(const struct blame *b, struct root *r, const struct ev *x,
+                         const struct ev *y)
 {
-    struct outputs o = compare_outputs(x, y);
+    struct outputs o = compare_outputs(b, x, y);
 
     if (!o.differ || x->site != r->site_a)
         return;
@@ -155,7 +158,7 @@ static void other_algorithm(struct blame *b, uint32_t n, const struct ev *x, con
     struct root *r = n && n <= ROOTS ? &b->res.roots[n - 1] : NULL;
 
     if (r && r->r.cause == TB_CAUSE_ALGORITHM && r->r.differ == 0)
-        first_effect(r, x, y);
+        first_effect(b, r, x, y);
     if (!r || r->r.cause != TB_CAUSE_CONTROL_FLOW)
         return;
     if (!blame_is_inside(&r->r.a, x) && !blame_is_inside(&r->r.b, y))
@@ -164,7 +167,7 @@ static void other_algorithm(struct blame *b, uint32_t n, const struct ev *x, con
     (void)snprintf(r->inner, sizeof(r->inner), "%s", inner->name);
     r->inner_device = is_device(r->kind);
     r->r.cause = TB_CAUSE_ALGORITHM;
-    struct outputs o = compare_outputs(x, y);
+    struct outputs o = compare_outputs(b, x, y);
     fill_outputs(r, x, y, &o);
 }
 
@@ -358,7 +361,7 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
     enum tb_status st = blame_inputs(b, x, y, &in);
     if (st == TB_OK && x->kind == TB_EV_COLL)
         st = blame_coll_inputs(b, x, &in);
-    struct outputs o = compare_outputs(x, y);
+    struct outputs o = compare_outputs(b, x, y);
     uint32_t inner = inner_root(b, x, y);
     if (st == TB_OK)
         st = judge(b, x, y, &in, &o, &root, &self);

@@ -58,7 +58,8 @@ struct blame {
     uint32_t state; /* root of the first state that differed without a recorded writer */
     uint32_t host;  /* root behind the first number that left for the host and differed */
     struct colls colls;
-    bool ops; /* operators were recorded since the step began */
+    bool ops;          /* operators were recorded since the step began */
+    bool other_leaves; /* fingerprints of some leaves are of other ones in the other run */
     struct blame_result res;
 };
 

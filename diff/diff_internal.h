@@ -199,6 +199,8 @@ enum tb_status blame_single(struct blame *b, const struct ev *e, int side) TB_MU
 void blame_overlap(struct blame *b, uint64_t first_a, uint64_t first_b);
 /** blame_add_root - a root found outside (a thread's end, a dropped segment); NULL: no memory */
 struct root *blame_add_root(struct blame *b, enum tb_diff_cause cause, uint64_t group);
+/** blame_other_leaves - the runs hashed other shares of large buffers: those are not compared */
+void blame_other_leaves(struct blame *b);
 struct blame_result *blame_result(struct blame *b);
 
 /* ---------------------------------------------------------------- device.c */

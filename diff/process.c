@@ -338,6 +338,8 @@ static enum tb_status choose_span(struct job *j)
     j->o.lead = j->first[0] != j->first[1];
     j->o.tail = j->last[0] != j->last[1];
     j->o.levels = meta_differs(j, "level");
+    if (meta_differs(j, "cuda.launch_bytes"))
+        blame_other_leaves(j->blame);
     set_bases(j);
     if (j->o.overlap > j->o.last)
         return add_line(&rep->notes, &rep->note_count, 1,

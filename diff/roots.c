@@ -42,6 +42,11 @@ struct blame_result *blame_result(struct blame *b)
     return &b->res;
 }
 
+void blame_other_leaves(struct blame *b)
+{
+    b->other_leaves = true;
+}
+
 void blame_overlap(struct blame *b, uint64_t first_a, uint64_t first_b)
 {
     b->overlap[0] = first_a;

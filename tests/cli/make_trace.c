@@ -1,9 +1,10 @@
 /*
  * make_trace - writes a small trace for tests of the command line: 2 steps of an invented job.
  *
- * usage: make_trace OUT [same|differs|lost|cut]
+ * usage: make_trace OUT [same|differs|lost|cut|device]
  *   differs: the write of step 1's second addmm has another fingerprint; lost: 3 records were lost;
- *   cut: the program is killed before it closes the trace
+ *   cut: the program is killed before it closes the trace; device: with work of a GPU before the
+ *   steps, of which one fingerprint never came
  */
 #include <signal.h>
 #include <stdio.h>
@@ -91,6 +92,31 @@ static void step(struct maker *m, uint64_t step)
     event(m, m->main_thread, TB_EV_STEP, step, end, "", NULL, 0);
 }
 
+static void device(struct maker *m)
+{
+    static const char copy[] = "cuda\ncuMemcpyHtoDAsync\tkind=htod\nq ? cuda:0 [] - stream\n"
+                               "w u8 cuda:0 [64] - dst\n";
+    static const char scale[] = "cuda\nscale\tgrid=2,1,1\tblock=64,1,1\tshared=0\t"
+                                "symbol=_Z5scalePfi\timage=0123abcd\nq ? cuda:0 [] - stream\n"
+                                "r f32 cuda:0 [16] - 0\nw f32 cuda:0 [16] - 0\n";
+    static const char wait[] = "cuda\ncuStreamWaitEvent\nq ? cuda:0 [] - stream\n"
+                               "q ? cuda:0 [] - event\n";
+    struct tb_store_access a[3] = {
+        {.alloc = TB_ALLOC_STREAM + 2}, access_of(7, "batch"), {.alloc = 7}};
+    struct tb_store_access order[2] = {a[0], {.alloc = TB_ALLOC_EVENT + 3}};
+    struct tb_store_access big[3] = {a[0], {.alloc = 7}, access_of(7, "part")};
+
+    big[2].fp_kind = TB_FP_SAMPLED;
+    event(m, m->main_thread, TB_EV_COPY, 0, copy, "", a, 2);
+    event(m, m->main_thread, TB_EV_SYNC, 0, wait, "", order, 2);
+    event(m, m->main_thread, TB_EV_LAUNCH, 0, scale, "", big, 3);
+    a[1] = a[2];
+    event(m, m->main_thread, TB_EV_LAUNCH, 0, scale, "", a, 3);
+    must(m, tb_store_coverage(m->store, m->process, m->main_thread, 0, 1, "fingerprint", "scale",
+                              "never arrived: the process ended before its device wrote it", 1,
+                              &m->err));
+}
+
 int main(int argc, char **argv)
 {
     struct maker m = {.store = NULL};
@@ -103,7 +129,7 @@ int main(int argc, char **argv)
     const char *what = argc > 2 ? argv[2] : "same";
 
     if (argc < 2) {
-        fprintf(stderr, "usage: make_trace OUT [same|differs|lost|cut]\n");
+        fprintf(stderr, "usage: make_trace OUT [same|differs|lost|cut|device]\n");
         return 2;
     }
     m.differs = strcmp(what, "differs") == 0;
@@ -113,6 +139,8 @@ int main(int argc, char **argv)
     must(&m, tb_store_add_process(m.store, &process, &m.process, &m.err));
     must(&m, tb_store_add_thread(m.store, m.process, 0, "main", &m.main_thread, &m.err));
     must(&m, tb_store_add_thread(m.store, m.process, 1, "autograd#0", &m.backward_thread, &m.err));
+    if (strcmp(what, "device") == 0)
+        device(&m);
     step(&m, 0);
     step(&m, 1);
     must(&m, tb_store_coverage(m.store, m.process, 0, 0, 1, "opaque tensor", "aten::foo", "sparse",

@@ -168,6 +168,7 @@ void gpu_write(const struct gpu *g, const char *path)
 
     ok(tb_store_create(&o.s, path, &(struct tb_store_options){.force = true}, &err));
     ok(tb_store_meta(o.s, "argv", "./train", &err));
+    ok(tb_store_meta(o.s, "cuda.launch_bytes", g->budget ? "4096" : "8192", &err));
     ok(tb_store_meta(o.s, "level", g->level_op ? "op" : "kernel", &err));
     ok(tb_store_add_process(o.s, &p, &o.process, &err));
     ok(tb_store_add_thread(o.s, o.process, 0, "main", &o.thread, &err));

@@ -16,6 +16,7 @@ struct gpu {
     bool in_step_1;           /* and all of the above in step 1 only */
     unsigned waits;           /* synchronisations after each launch */
     bool no_fp, sampled;      /* of what gemm writes */
+    bool budget;              /* another number of bytes was to be hashed of a launch */
     bool fill_unhashed;       /* the fill before gemm has no fingerprint */
     bool snapshot;            /* of what gemm writes */
     bool late;                /* a fingerprint never arrived, in a row of the coverage */

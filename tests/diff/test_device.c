@@ -257,6 +257,12 @@ static void test_device__sampled_ones_are_equal_as_far_as_they_go(void **state)
     r = compare(&a, &b);
     (void)only_root(r, TB_CAUSE_UNEXPLAINED, 0, "gemm");
     done(r);
+    b.budget = true; /* a share of other leaves */
+    r = compare(&a, &b);
+    assert_int_equal(r->root_count, 1);
+    assert_string_equal(r->roots[0].a.name.op, "sum"); /* the first that is known to differ */
+    assert_true(has_note(r, "4 outputs"));
+    done(r);
     r = compare(&a, &whole); /* another way to hash is no other result */
     assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
     done(r);
