@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_ROUNDS 1000u /* compilers' code needs less than ten */
+
 bool ki_flow_init(struct ki_flow *k, struct ki_unit *u, struct ki_limits *limits)
 {
     *k = (struct ki_flow){.u = u, .limits = limits};
@@ -297,8 +299,9 @@ static bool settle(struct ki_flow *k)
 {
     bool again = true;
 
-    while (again && !k->gave_up) {
+    for (unsigned round = 0; again && !k->gave_up; round++) {
         again = false;
+        k->gave_up = round == MOST_ROUNDS;
         ki_escape_further(k);
         for (uint32_t i = 0; i < k->nreached && !k->gave_up; i++) {
             struct ki_frame *frame = &k->frames[k->reached[i]];

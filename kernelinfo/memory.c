@@ -359,9 +359,13 @@ static void atomic(const struct ki_at *at, unsigned address)
 
 /* ---------------------------------------------------------------- copies by the device */
 
+/* Its type is that of what else is stored there, or what uses it says. */
 static void fill_shared(struct ki_flow *k)
 {
-    ki_store_object(k, KI_OBJECT_SHARED, (struct ki_val){.displaced = 2}, 8, loaded(k, 8));
+    struct ki_val v = loaded(k, 8);
+
+    v.dt = 0;
+    ki_store_object(k, KI_OBJECT_SHARED, (struct ki_val){.displaced = 2}, 8, v);
 }
 
 /* cp.async.bulk.tensor: where a tensor map lies is written in the map */

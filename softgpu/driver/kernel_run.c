@@ -1,4 +1,5 @@
 /* Execution of one launch, called by the queue without locks. */
+#include "softgpu/driver/accesses.h"
 #include "softgpu/driver/broken.h"
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/driver.h"
@@ -58,6 +59,7 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (sg_strict())
         sg_strict_watch(&launch);
+    sg_accesses_watch(&launch);
 
     sg_usage_begin(dev->physical);
     status = sg_driver.broken

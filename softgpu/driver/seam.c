@@ -1,8 +1,10 @@
 /* What a tool may ask the driver: ids and names of objects (seam.h). */
+#include "softgpu/driver/accesses.h"
 #include "softgpu/driver/core.h"
 #include "softgpu/driver/graph.h"
 #include "softgpu/driver/hooks.h"
 #include "softgpu/driver/lend.h"
+#include "softgpu/driver/memory_internal.h"
 #include "softgpu/driver/trace_item.h"
 
 static struct softgpu_thread *thread(void)
@@ -223,6 +225,17 @@ static bool identity(int device_ordinal, const char **name, CUuuid *uuid, uint64
     return true;
 }
 
+static bool allocation(uint64_t address, struct softgpu_allocation *out)
+{
+    struct sg_rec r;
+
+    if (!sg_rec_find(address, &r))
+        return false;
+    *out = (struct softgpu_allocation){r.a.addr, r.a.size, r.a.kind == SG_ALLOC_MODULE,
+                                       r.a.kind == SG_ALLOC_MANAGED};
+    return true;
+}
+
 const struct softgpu_tools *softgpu_tools(void)
 {
     static const struct softgpu_tools tools = {
@@ -251,6 +264,8 @@ const struct softgpu_tools *softgpu_tools(void)
         .lend = sg_lend,
         .take_back = sg_take_back,
         .attach_runtime = softgpu_attach_runtime,
+        .set_accesses = sg_accesses_set,
+        .allocation = allocation,
     };
 
     return &tools;

@@ -110,6 +110,22 @@ struct softgpu_runtime {
     const char *(*symbol)(const void *func);
 };
 
+/* What kernels do to global memory, access by access. access() is called by any of the threads that
+ * execute the launch, the others by the one that started it; they must not call CUDA. */
+struct softgpu_access_hooks {
+    /* a launch starts: its kernel's mangled name and its parameters; borrowed */
+    void (*begin)(void *arg, const char *kernel, const void *params, size_t bytes);
+    void (*access)(void *arg, uint64_t address, uint64_t bytes, bool write);
+    void (*end)(void *arg);
+    void *arg;
+};
+
+/* An allocation, or the variable of a module; managed variables are seen as managed memory only. */
+struct softgpu_allocation {
+    uint64_t address, size;
+    bool variable, managed;
+};
+
 struct softgpu_context_info {
     uint32_t id, parent; /* parent: of a green context */
     uint32_t device, null_stream;
@@ -161,6 +177,10 @@ struct softgpu_tools {
     void (*take_back)(void *lent); /* a later use is a finding; NULL is legal */
     /* the runtime is there; @runtime is borrowed for ever */
     void (*attach_runtime)(const struct softgpu_runtime *runtime);
+    /* report what kernels read and write, which makes them slow; NULL: no more. Borrowed for ever.
+     * Atomics are writes; what a warp does as a whole in tensor instructions may be missing. */
+    void (*set_accesses)(const struct softgpu_access_hooks *hooks);
+    bool (*allocation)(uint64_t address, struct softgpu_allocation *out); /* that holds it */
 };
 
 /** softgpu_find_tools - of the driver behind @get_export_table, its cuGetExportTable; NULL: another

@@ -7,27 +7,27 @@
 
 #include <stdio.h>
 
-static const struct tb_wire_kernel *ki_kernels(const struct tb_wire_kernels *t)
+static inline const struct tb_wire_kernel *ki_kernels(const struct tb_wire_kernels *t)
 {
     return (const struct tb_wire_kernel *)(t + 1);
 }
 
-static const struct tb_wire_word *ki_words(const struct tb_wire_kernels *t)
+static inline const struct tb_wire_word *ki_words(const struct tb_wire_kernels *t)
 {
     return (const struct tb_wire_word *)(ki_kernels(t) + t->kernels);
 }
 
-static const uint32_t *ki_globals(const struct tb_wire_kernels *t)
+static inline const uint32_t *ki_globals(const struct tb_wire_kernels *t)
 {
     return (const uint32_t *)(ki_words(t) + t->words);
 }
 
-static const char *ki_text(const struct tb_wire_kernels *t)
+static inline const char *ki_text(const struct tb_wire_kernels *t)
 {
     return (const char *)(ki_globals(t) + t->globals);
 }
 
-static size_t ki_dump_word(char *to, size_t n, const struct tb_wire_word *w)
+static inline size_t ki_dump_word(char *to, size_t n, const struct tb_wire_word *w)
 {
     return (size_t)snprintf(
         to, n, " %u:%u%s%s%s%s%s%s%s%s", w->offset, w->bytes,
@@ -39,7 +39,7 @@ static size_t ki_dump_word(char *to, size_t n, const struct tb_wire_word *w)
 }
 
 /* "name 0:8=rw/f32 8:4=v +g INDIRECT_WRITE": words offset:bytes=flags/types, variables, flags */
-static void ki_dump(const struct tb_wire_kernels *t, uint32_t kernel, char *to, size_t n)
+static inline void ki_dump(const struct tb_wire_kernels *t, uint32_t kernel, char *to, size_t n)
 {
     static const char *const flags[] = {
         "INDIRECT_WRITE", "INDIRECT_READ", "UNTRACED_WRITE", "UNTRACED_READ", "FLOAT_ATOMIC",
