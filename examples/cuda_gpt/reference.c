@@ -71,7 +71,7 @@ static double attention_weights(double *weight, const double *qkv, const struct 
         sum += weight[s] = exp(weight[s] - most);
     for (int s = 0; s <= t; s++)
         weight[s] /= sum;
-    return most + log(sum);
+    return most + log(fmax(sum, 1)); /* the greatest alone is 1 */
 }
 
 static void attention_head(double *y, double *lse, const double *qkv, const struct head *a,
@@ -226,7 +226,7 @@ double ref_crossentropy(double *losses, double *dlogits, const double *logits, c
             sum += exp(logits[i] - most);
         for (int i = 0; i < vocabulary; i++)
             dlogits[i] = (exp(logits[i] - most) / sum - (i == targets[r])) / rows;
-        double loss = log(sum) + most - logits[targets[r]];
+        double loss = log(fmax(sum, 1)) + most - logits[targets[r]];
         if (losses)
             losses[r] = loss;
         mean += loss / rows;

@@ -145,7 +145,8 @@ double ref_gradient(const struct gpt_options *o, const double *values, const int
 
     memcpy(copy, values, ref_parameters(o) * sizeof(*copy));
     struct whole w = parameters_at(o, copy), d = parameters_at(o, gradient ? gradient : copy);
-    for (size_t i = 0; i < layers; i++)
+    acts[0] = acts_at(memory, n);
+    for (size_t i = 1; i < layers; i++)
         acts[i] = acts_at(memory + i * 2 * WIDTHS * n, n);
     double *last = memory + layers * 2 * WIDTHS * n;
     double loss =

@@ -71,6 +71,17 @@ if [ "$build" != none ]; then
     [ "$(sum 2 --atomics all --graph --streams 3)" != "$first" ] || bad "--atomics all: two seeds, the same bits"
 fi
 
+# a strict device finds nothing: no race, no byte read that was not written, no leak
+if [ "$build" != none ]; then
+    for options in "--atomics all" "--graph --streams 4"; do
+        rm -f "$work/report"
+        # shellcheck disable=SC2086
+        env -u LD_LIBRARY_PATH timeout 120 "$build/bin/softgpu" run --strict report --races --report "$work/report" -- \
+            "$gpt" "${job[@]}" --batch 2 $options >"$work/out" 2>&1 || bad "status under --strict: $options"
+        tail -n 1 "$work/report" | grep -q '"summary":true,"findings":0,' || bad "--strict: $(grep '"finding"' "$work/report" | head -n 1)"
+    done
+fi
+
 # refuses TEXT OPTIONS... - status 2 and one line with TEXT
 refuses() {
     local text=$1 status=0
