@@ -29,6 +29,8 @@ struct tap {
     char lib[PATH_MAX];   /* folder of libtorch_cpu.so */
     char torch[PATH_MAX]; /* the one above it: include/ lies there */
     char libtorch[PATH_MAX];
+    char
+        cuda[PATH_MAX]; /* folder of headers of CUDA's runtime, "": none, or a torch without CUDA */
     char cxx[256], cxx_version[256];
     int major, minor;
     struct tb_elf_facts facts;
@@ -64,6 +66,45 @@ static bool version_from(struct tap *t, const char *header)
     return t->major >= 0 && t->minor >= 0;
 }
 
+static bool has_file(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "%.3900s/%s", folder, name);
+    return access(path, R_OK) == 0;
+}
+
+/* crt/ has a package of its own, and comes with whole toolkits. */
+static bool try_cuda(struct tap *t, const char *base, const char *below)
+{
+    (void)snprintf(t->cuda, sizeof(t->cuda), "%.3800s/%s", base, below);
+    if (has_file(t->cuda, "cuda_runtime_api.h") && has_file(t->cuda, "crt/host_defines.h"))
+        return true;
+    t->cuda[0] = 0;
+    return false;
+}
+
+/* Headers that torch's own for CUDA include; not needed, but with them its allocator can be asked
+ */
+static void find_cuda(struct tap *t)
+{
+    static const char *const wheels[] = {"nvidia/cu13/include", "nvidia/cuda_runtime/include"};
+    const char *home = getenv("CUDA_HOME");
+    char site[PATH_MAX];
+
+    if (!has_file(t->lib, "libc10_cuda.so") ||
+        !has_file(t->torch, "include/c10/cuda/CUDACachingAllocator.h"))
+        return;
+    (void)snprintf(site, sizeof(site), "%s", t->torch);
+    cut_name(site);
+    for (size_t i = 0; i < TB_ARRAY_LEN(wheels); i++)
+        if (try_cuda(t, site, wheels[i]))
+            return;
+    if (home && home[0] == '/' && try_cuda(t, home, "include"))
+        return;
+    (void)try_cuda(t, "/usr/local/cuda", "include");
+}
+
 static enum tb_status find_torch(struct tap *t, const char *libtorch, struct tb_error *err)
 {
     char c10[PATH_MAX];
@@ -85,6 +126,7 @@ static enum tb_status find_torch(struct tap *t, const char *libtorch, struct tb_
         return st;
     (void)snprintf(c10, sizeof(c10), "%.4000s/libc10.so", t->lib);
     t->cxx11_abi = tb_elf_read(c10, &facts, NULL) == TB_OK ? facts.cxx11_abi : t->facts.cxx11_abi;
+    find_cuda(t);
     return TB_OK;
 }
 
@@ -238,6 +280,7 @@ static void make_key(struct tap *t)
     for (size_t i = 0; i < TB_ARRAY_LEN(flags); i++)
         tb_fp_stream_update(&rest, flags[i], strlen(flags[i]) + 1);
     tb_fp_stream_update(&rest, t->cxx11_abi ? "1" : "0", 1);
+    tb_fp_stream_update(&rest, t->cuda, strlen(t->cuda) + 1);
     (void)stat(t->libtorch, &st);
     (void)snprintf(id, sizeof(id), "%s", t->facts.build_id);
     if (!id[0]) {
@@ -276,7 +319,7 @@ static TB_PRINTF(2, 3) void arg(struct args *a, const char *fmt, ...)
     a->n++;
 }
 
-static int compile(const struct tap *t, const char *std, const char *to, int log)
+static int compile(const struct tap *t, const char *std, bool cuda, const char *to, int log)
 {
     struct args *a = calloc(1, sizeof(*a));
     char words[sizeof(t->cxx)], *word[MAX_CXX_WORDS];
@@ -296,6 +339,11 @@ static int compile(const struct tap *t, const char *std, const char *to, int log
     arg(a, "%s/include", t->torch);
     arg(a, "-isystem");
     arg(a, "%s/include/torch/csrc/api/include", t->torch);
+    if (cuda) {
+        arg(a, "-DTB_CUDA_HEADERS");
+        arg(a, "-isystem");
+        arg(a, "%s", t->cuda);
+    }
     arg(a, "%s/torch/tap.cc", t->libdir);
     arg(a, "-o");
     arg(a, "%s", to);
@@ -329,19 +377,23 @@ static enum tb_status compile_failed(const char *log, struct tb_error *err)
 static enum tb_status build(const struct tap *t, const char *to, struct tb_error *err)
 {
     bool newer = t->major > 2 || (t->major == 2 && t->minor >= 10);
-    const char *const stds[] = {newer ? "c++20" : "c++17", newer ? "c++17" : "c++20"};
+    const char *const std = newer ? "c++20" : "c++17", *const other = newer ? "c++17" : "c++20";
+    const struct {
+        const char *std;
+        bool cuda;
+    } attempts[] = {{std, true}, {std, false}, {other, false}};
     char log[PATH_MAX], tmp[PATH_MAX], suffix[40];
     int status = -1;
 
     cache_path(t, ".log", log, sizeof(log));
     (void)snprintf(suffix, sizeof(suffix), ".%d.tmp", (int)getpid());
     cache_path(t, suffix, tmp, sizeof(tmp));
-    for (size_t i = 0; i < TB_ARRAY_LEN(stds) && status != 0; i++) {
-        /* The first attempt's words are the ones worth keeping. */
-        int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC | (i ? O_APPEND : O_TRUNC), 0600);
+    for (size_t i = t->cuda[0] ? 0 : 1; i < TB_ARRAY_LEN(attempts) && status != 0; i++) {
+        /* Without CUDA's headers the first attempt's words are the ones worth keeping. */
+        int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC | (i > 1 ? O_APPEND : O_TRUNC), 0600);
         if (fd < 0)
             return tb_fail_sys(err, TB_ERR_IO, errno, "cannot write '%s'", log);
-        status = compile(t, stds[i], tmp, fd);
+        status = compile(t, attempts[i].std, attempts[i].cuda, tmp, fd);
         (void)close(fd);
         if (t->control && __atomic_load_n(&t->control->cancel, __ATOMIC_ACQUIRE))
             break;

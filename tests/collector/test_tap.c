@@ -124,6 +124,31 @@ static void test_tap__a_compiler_behind_a_wrapper(void **state)
     assert_string_not_equal(one, two);
 }
 
+/* Headers of CUDA are used where they are, and done without where they do not fit. */
+static void test_tap__headers_of_cuda(void **state)
+{
+    char one[1024], two[1024], three[1024];
+
+    (void)state;
+    must_build(one);
+    shell(
+        "mkdir -p torch/include/c10/cuda nvidia/cu13/include/crt &&"
+        "printf '#include <cuda_runtime_api.h>\\n' > torch/include/c10/cuda/CUDACachingAllocator.h "
+        "&& touch torch/lib/libc10_cuda.so nvidia/cu13/include/crt/host_defines.h &&"
+        "printf 'typedef int found_t;\\n' > nvidia/cu13/include/cuda_runtime_api.h &&"
+        "printf '#ifdef TB_CUDA_HEADERS\\n#include <c10/cuda/CUDACachingAllocator.h>\\n"
+        "extern \"C\" found_t with_cuda() { return 1; }\\n#endif\\n' >> lib/torch/tap.cc");
+    must_build(two);
+    assert_string_not_equal(one, two);
+    (void)snprintf(three, sizeof(three), "nm %.900s | grep -q with_cuda", two);
+    shell(three);
+    put("nvidia/cu13/include/cuda_runtime_api.h", "#error does not fit\n");
+    (void)remove(two);
+    must_build(two);
+    (void)snprintf(three, sizeof(three), "! nm %.900s | grep -q with_cuda", two);
+    shell(three);
+}
+
 static void test_tap__the_job_gets_it(void **state)
 {
     struct outcome o;
@@ -267,6 +292,7 @@ int main(void)
         T(is_built_once_and_found_again),
         T(anything_that_changes_makes_another),
         T(a_compiler_behind_a_wrapper),
+        T(headers_of_cuda),
         T(the_job_gets_it),
         T(that_does_not_compile_is_said_and_harms_nobody),
         T(what_is_missing_is_named),
