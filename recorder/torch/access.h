@@ -2,7 +2,8 @@
 // site.
 //
 // Start at look(): it says whether a tensor's bytes may be looked at, without ever calling Python,
-// and fills an Acc. hash_access() fingerprints the bytes on torch's own threads.
+// and fills an Acc. hash_access() fingerprints the bytes: on torch's own threads, or, in device
+// memory, by what it queues behind the operator's own work.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "allocs.h"
+#include "cuda.h"
 #include "ops.h"
 
 namespace tb
@@ -37,6 +39,9 @@ struct Acc {
     char mode = 'r';
     uint8_t dtype = 0, fp_kind = 0, ndim = 0;
     bool contiguous = true, conj = false, neg = false;
+    bool on_device = false; // hashed by the CUDA recorder: device memory, or written by a device
+    bool pending = false;   // fp is a ticket and the number of its table
+    bool wanted = false;    // a read that is to be hashed
     uint16_t arg = 0;  // index of the argument, or kOut + index of the result
     int32_t item = -1; // index in a list
     uint32_t dims = 0; // where its sizes (and strides) start in the context's arena
@@ -44,10 +49,11 @@ struct Acc {
     uint64_t alloc = 0;
     int64_t offset = 0; // bytes from the allocation to element (0, 0, ...)
     uint64_t bytes = 0; // of all elements, row-major
-    const char *ptr = nullptr;
+    const char *ptr = nullptr; // device memory: only an address
     c10::StorageImpl *storage = nullptr;
     tb_fp fp{};
     c10::Device device{c10::kCPU};
+    int8_t copied_by = 0; // pinned memory of the host: the device that writes it
     const char *name = nullptr; // state: instead of an argument
 };
 constexpr uint16_t kOut = 0x8000;
@@ -132,13 +138,29 @@ static bool is_indirect(const c10::TensorImpl *t)
     return t->key_set().has_any(indirect_keys()) || t->is_python_dispatch();
 }
 
-// plain_storage - the storage of a tensor whose bytes lie in host memory, or nullptr
+// plain_storage - the storage of a tensor whose bytes can be fingerprinted, or nullptr
 static c10::StorageImpl *plain_storage(const c10::TensorImpl *t)
 {
     if (t == nullptr || t == c10::UndefinedTensorImpl::singleton() || is_indirect(t) ||
-        t->key_set().has_any(opaque_keys()) || !t->has_storage() || !t->device().is_cpu())
+        t->key_set().has_any(opaque_keys()) || !t->has_storage() || !visible(t->device()))
         return nullptr;
     return t->unsafe_storage().unsafeGetStorageImpl();
+}
+
+// span - the bytes an access touches, relative to its element (0, 0, ...)
+static void span(const Acc &a, const int64_t *dims, int64_t *lo, int64_t *hi)
+{
+    *lo = 0;
+    *hi = 0;
+    if (a.bytes == 0)
+        return;
+    *hi = a.contiguous ? (int64_t)a.bytes : (int64_t)a.elem;
+    if (a.contiguous)
+        return;
+    for (int d = 0; d < a.ndim; d++) {
+        int64_t reach = (dims[d] - 1) * dims[a.ndim + d] * (int64_t)a.elem;
+        (reach < 0 ? *lo : *hi) += reach;
+    }
 }
 
 // look - may the bytes of @t be looked at? Fills dtype, layout and place of @a; never calls Python.
@@ -174,10 +196,12 @@ static Look look(const c10::TensorImpl *t, Acc &a, std::vector<int64_t> &arena, 
         c10::IntArrayRef strides = t->strides();
         arena.insert(arena.end(), strides.begin(), strides.end());
     }
-    if (!a.device.is_cpu()) {
-        *why = "device memory";
+    if (!visible(a.device)) {
+        *why = a.device.is_cuda() ? "device memory: `twinbit run --tap shim` (or cupti) hashes it"
+                                  : "device memory";
         return Look::opaque;
     }
+    a.on_device = !a.device.is_cpu();
     a.storage = t->unsafe_storage().unsafeGetStorageImpl();
     const char *data = static_cast<const char *>(a.storage->data());
     a.offset = t->storage_offset() * (int64_t)a.elem;
@@ -187,27 +211,14 @@ static Look look(const c10::TensorImpl *t, Acc &a, std::vector<int64_t> &arena, 
         *why = "storage without memory";
         return Look::opaque;
     }
-    if (a.contiguous && (uint64_t)a.offset + a.bytes > a.storage->nbytes()) {
+    int64_t lo, hi;
+    span(a, arena.data() + a.dims, &lo, &hi);
+    // a device that reads beyond is lost with all that the job has there
+    if ((a.contiguous || a.on_device) && (uint64_t)(a.offset + hi) > a.storage->nbytes()) {
         *why = "view beyond its storage";
         return Look::opaque;
     }
     return Look::fine;
-}
-
-// span - the bytes an access touches, relative to its element (0, 0, ...)
-static void span(const Acc &a, const int64_t *dims, int64_t *lo, int64_t *hi)
-{
-    *lo = 0;
-    *hi = 0;
-    if (a.bytes == 0)
-        return;
-    *hi = a.contiguous ? (int64_t)a.bytes : (int64_t)a.elem;
-    if (a.contiguous)
-        return;
-    for (int d = 0; d < a.ndim; d++) {
-        int64_t reach = (dims[d] - 1) * dims[a.ndim + d] * (int64_t)a.elem;
-        (reach < 0 ? *lo : *hi) += reach;
-    }
 }
 
 // torch's own OpenMP pool, entered through the library it is linked with: cores are shared with the
@@ -264,10 +275,63 @@ static tb_fp hash_bytes(const char *ptr, uint64_t bytes, uint32_t elem, int ndim
     return R->fp_strided(ptr, &l, pool_for(bytes));
 }
 
-static void hash_access(Acc &a, const std::vector<int64_t> &arena)
+// view_of - for the CUDA recorder; borrows @dims
+static tb_rec_view view_of(const Acc &a, const int64_t *dims)
 {
+    tb_rec_view v{};
+
+    v.address = (uint64_t)(uintptr_t)a.ptr;
+    v.bytes = a.bytes;
+    v.elem = a.elem;
+    if (a.contiguous)
+        return v;
+    v.ndim = a.ndim;
+    v.sizes = dims;
+    v.strides = dims + a.ndim;
+    v.bytes = a.elem;
+    for (int d = 0; d < a.ndim; d++)
+        v.bytes *= v.strides[d] == 0 ? 1u : (uint64_t)v.sizes[d];
+    return v;
+}
+
+// where_of - device and stream whose work wrote @a, or is about to read it
+static bool where_of(const Acc &a, int *device, void **stream)
+{
+    c10::Device d = a.device.is_cpu() ? c10::Device(c10::kCUDA, a.copied_by) : a.device;
+
+    *device = d.index();
+    return stream_of(d, stream);
+}
+
+// hash_queued - queue the fingerprint behind the operator's own work; false: it has none
+static bool hash_queued(struct tb_rec_thread *rt, Acc &a, const int64_t *dims)
+{
+    const tb_rec_cuda *cuda = R->cuda();
+    tb_rec_view v = view_of(a, dims);
+    tb_wire_access w{a.alloc & TB_ALLOC_MASK, (uint64_t)a.offset, 0, 0};
+    void *stream;
+    int device;
+
+    if (!cuda || !where_of(a, &device, &stream)) {
+        R->cover(rt, 1, TB_REC_NO_SEQ, "tensor", "cuda", "its stream cannot be found", 1);
+        return false;
+    }
+    if (!cuda->hash(rt, device, stream, &v, &w))
+        return false;
+    a.fp = tb_fp{w.fp_a, w.fp_b};
+    a.fp_kind = (uint8_t)(w.alloc >> 48);
+    a.pending = (w.alloc & TB_ACCESS_PENDING) != 0;
+    return true;
+}
+
+// hash_access - false: it could not be, and a coverage row says so
+static bool hash_access(struct tb_rec_thread *rt, Acc &a, const std::vector<int64_t> &arena)
+{
+    if (a.on_device && a.bytes != 0)
+        return hash_queued(rt, a, arena.data() + a.dims);
     a.fp = hash_bytes(a.ptr, a.bytes, a.elem, a.ndim, arena.data() + a.dims, a.contiguous);
     a.fp_kind = a.contiguous ? TB_FP_BYTES : TB_FP_ROWMAJOR;
+    return true;
 }
 
 static inline uint64_t key_step(uint64_t h, uint64_t v)

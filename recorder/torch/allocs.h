@@ -14,9 +14,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
-#include "recorder/recorder.h"
+#include "blocks.h"
 
 namespace tb
 {
@@ -52,6 +53,7 @@ struct Alloc {
     int64_t base =
         0; // bytes from the allocation's first address to this storage's (external aliases)
     Origin origin = Origin::unknown;
+    int8_t device = -1;
     uint8_t pending = 0; // a collective writes it and was not seen to finish
     // the last recorded write, for operators that only wrap another
     uint64_t last_seq = TB_REC_NO_SEQ, last_key = 0, writes = 0;
@@ -121,6 +123,7 @@ class Allocs
     size_t cap_ = 0, used_ = 0, hand_ = 0, born_ = 0;
     c10::StorageImpl *young_[kYoung] = {}; // the last new ones; only looked up by, never followed
     uint64_t next_id_ = 1;
+    std::unordered_map<const void *, uint64_t> blocks_; // of device memory, if nobody tracks them
     std::map<const char *, External>
         external_; // live storages over somebody else's memory, by address
 
@@ -145,16 +148,44 @@ class Allocs
         if (a.data != nullptr && a.extents)
             a.extents->clear();
         a.last_seq = TB_REC_NO_SEQ;
+        end_block(a);
         a.data = data;
         a.nbytes = nbytes;
+        begin_block(a);
+    }
+
+    // What torch's allocator of device memory gave out. A later storage at the same address is told
+    // before the old one is found to be dead: only the last one ends it.
+    void begin_block(const Alloc &a)
+    {
+        const tb_rec_cuda *cuda = a.key->device_type() == c10::kCUDA ? R->cuda() : nullptr;
+
+        if (!cuda || !cuda->block || a.data == nullptr || a.nbytes == 0 || !a.key->resizable())
+            return;
+        if (!blocks_tracked.load(std::memory_order_relaxed))
+            blocks_[a.data] = a.id;
+        cuda->block(a.key->device().index(), (uint64_t)(uintptr_t)a.data, a.nbytes);
+    }
+
+    void end_block(const Alloc &a)
+    {
+        auto it = blocks_.empty() ? blocks_.end() : blocks_.find(a.data);
+        const tb_rec_cuda *cuda = it == blocks_.end() || it->second != a.id ? nullptr : R->cuda();
+
+        if (!cuda)
+            return;
+        blocks_.erase(it);
+        cuda->block(a.device, (uint64_t)(uintptr_t)a.data, 0);
     }
 
     void begin(Alloc &a)
     {
         a.data = a.key->data();
         a.nbytes = a.key->nbytes();
+        a.device = a.key->device().index();
         if (a.key->resizable() || a.data == nullptr) {
             a.id = next_id_++;
+            begin_block(a);
             return;
         }
         // memory that torch did not allocate: several storages may lie over the same bytes
@@ -214,6 +245,7 @@ class Allocs
                 external_.erase(it);
         }
         c10::StorageImpl *s = a.key;
+        end_block(a);
         a.extents.reset();
         a.key = kTomb;
         // A tomb before a free slot holds nothing together.

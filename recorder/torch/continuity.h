@@ -116,6 +116,19 @@ static void before_write(Alloc &al, const Geometry &g, std::vector<Unseen> &unse
             check_extent(al, e, unseen);
 }
 
+// forget_extents - @g was written by a device: what is there now is not known here
+static void forget_extents(Alloc &al, const Geometry &g)
+{
+    std::vector<Extent> &list = extents_of(al);
+
+    for (size_t i = 0; i < list.size();) {
+        if (overlaps(list[i].geo, g))
+            list.erase(list.begin() + (ptrdiff_t)i);
+        else
+            i++;
+    }
+}
+
 // after_write - @g now holds what event @seq wrote: older extents inside it end, those that stick
 // out are hashed again as they are now.
 static void after_write(Alloc &al, Geometry &&g, tb_fp fp, uint64_t seq, const char *writer,

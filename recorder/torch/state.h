@@ -68,6 +68,7 @@ struct Ctx : at::ObserverContext {
     struct Thread *owner = nullptr;
     Body *body = nullptr;
     uint64_t open = 0, args = 0, time_ns = 0;
+    const tb_rec_cuda *cuda = nullptr; // was told that the operator began
     int uncaught = 0;
     int32_t snap_spec = -1;
     uint32_t saved_module = 0, saved_base = 0; // backward: what to restore
@@ -89,7 +90,7 @@ struct Thread {
     uint32_t backward_module = 0;  // path of the forward operator whose gradient is being computed
     uint32_t backward_depth = 0;
     uint32_t optimizer_depth = 0;
-    int32_t suppressed = 0;
+    int32_t suppressed = 0, suppressed_cuda = 0; // the second: as the CUDA recorder was told
     std::vector<const Ctx *> running; // operators that have started and not ended, outermost first
     std::vector<RangeItem> ranges;
     size_t range_depth = 0;
@@ -170,6 +171,8 @@ struct Global {
     std::vector<const void *> generators; // c10::GeneratorImpl, by order of first use
     SeqModules seqs;
     Allocs allocs;
+    std::atomic<uint64_t> devices{0}; // CUDA devices that tensors were seen on, a bit each
+    std::atomic<uint32_t> devices_of{0}; // in which process: R->generation()
     bool inputs = false, window = false;
 };
 extern Global *G;

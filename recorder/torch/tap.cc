@@ -146,6 +146,13 @@ static uint32_t range_id(Thread *t, struct tb_rec_thread *rt)
     return id;
 }
 
+// tell_range - the CUDA recorder's own events of this thread belong to the same module and range
+static void tell_range(Thread *t, struct tb_rec_thread *rt)
+{
+    if (R->cuda() != nullptr && rt != nullptr)
+        R->range_is(rt, range_id(t, rt));
+}
+
 static void push_range(Thread *t, const OpInfo *op, const char *user)
 {
     uint64_t below = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
@@ -230,7 +237,7 @@ static uint64_t hash_wrapped(uint64_t h, const c10::TensorImpl *t)
     const auto *storage = t->unsafe_storage().unsafeGetStorageImpl();
     size_t n = t->dtype().itemsize();
 
-    if (storage->data() && n <= sizeof(value))
+    if (t->device().is_cpu() && storage->data() && n <= sizeof(value))
         std::memcpy(value, (const char *)storage->data() + t->storage_offset() * (int64_t)n, n);
     uint64_t a, b;
     std::memcpy(&a, value, 8);
@@ -277,26 +284,96 @@ static tb_fp rng_state(const at::CPUGeneratorImpl *gen)
     return R->fp_host_pool(words, sizeof(words), 0, nullptr);
 }
 
-static void add_rng_access(Body *b, const at::Generator &gen, uint16_t arg)
+static tb_fp rng_state(const uint64_t philox[2])
+{
+    return R->fp_host_pool(philox, 2 * sizeof(philox[0]), 0, nullptr);
+}
+
+// "rng:cuda:0:default"; lives as long as the process
+static const char *rng_name(c10::Device d, bool by_default)
+{
+    std::string name = "rng:" + d.str() + (by_default ? ":default" : ":other");
+    return string_of(intern(name.data(), name.size())).c_str();
+}
+
+static const c10::GeneratorImpl *default_cuda_generator(c10::Device d)
+{
+    return at::globalContext().defaultGenerator(d).unsafeGetGeneratorImpl();
+}
+
+static void fill_cuda_rng(Acc &a, const c10::GeneratorImpl *gen, struct tb_rec_thread *rt)
+{
+    uint64_t philox[2];
+
+    if (!a.device.has_index()) // torch.Generator("cuda")
+        a.device = current_cuda();
+    a.name = rng_name(a.device, gen == default_cuda_generator(a.device));
+    if (!philox_state(gen, philox)) {
+        cover(rt, 1, "capture", a.name, "drawn from while its stream is captured in a graph");
+        return;
+    }
+    a.fp = rng_state(philox);
+    a.fp_kind = TB_FP_STATE;
+}
+
+static void add_rng_access(Body *b, struct tb_rec_thread *rt, const c10::GeneratorImpl *gen,
+                           uint16_t arg)
 {
     Acc a;
     a.mode = 'g';
     a.arg = arg;
-    a.device = gen.device();
+    a.device = gen->device();
     a.dims = (uint32_t)b->arena.size();
-    uint32_t index = generator_index(gen.unsafeGetGeneratorImpl());
+    uint32_t index = generator_index(gen);
     a.alloc = TB_ALLOC_RNG + index;
-    a.name = index == 0 ? "rng:cpu:default" : "rng:cpu:other";
-    if (!gen.device().is_cpu()) {
-        a.name = "rng:device";
-    } else {
-        a.fp = rng_state(static_cast<const at::CPUGeneratorImpl *>(gen.unsafeGetGeneratorImpl()));
+    if (gen->device().is_cpu()) {
+        a.name = index == 0 ? "rng:cpu:default" : "rng:cpu:other";
+        a.fp = rng_state(static_cast<const at::CPUGeneratorImpl *>(gen));
         a.fp_kind = TB_FP_STATE;
+    } else if (gen->device().is_cuda()) {
+        fill_cuda_rng(a, gen, rt);
+    } else {
+        a.name = "rng:device";
     }
     b->accs.push_back(a);
 }
 
+// The generator that an operator draws from if none was given: that of the device it works on,
+// which is the one it names, else that of its tensors.
+static const c10::GeneratorImpl *default_generator(const Body *b,
+                                                   c10::ArrayRef<const c10::IValue> in)
+{
+    c10::Device on(c10::kCPU);
+
+    for (const Acc &a : b->accs)
+        if (a.mode != 'g' && !on.is_cuda())
+            on = a.device;
+    for (const Written &w : b->written)
+        if (auto impl = w.tensor.lock())
+            if (!on.is_cuda() && !is_indirect(impl.get()))
+                on = impl->device();
+    for (const c10::IValue &v : in)
+        if (v.isDevice())
+            on = v.toDevice();
+    if (on.is_cuda() && !on.has_index())
+        on = current_cuda();
+    return on.is_cuda() ? default_cuda_generator(on)
+                        : at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl();
+}
+
 /* ------------------------------------------------------------------ accesses */
+
+// The devices that tensors lie on: their generators' states belong to the state at a step's end.
+static void note_device(const Acc &a)
+{
+    uint64_t bit = a.on_device ? 1ull << ((uint8_t)a.device.index() & 63u) : 0;
+
+    if ((G->devices.load(std::memory_order_relaxed) & bit) != bit) {
+        blocks_attach();
+        G->devices_of.store(R->generation(), std::memory_order_relaxed);
+        G->devices.fetch_or(bit, std::memory_order_relaxed);
+    }
+}
 
 // add_tensor - look at a tensor argument or result; opaque ones become access mode x and a coverage
 // row
@@ -329,9 +406,21 @@ static void add_tensor(Ctx *c, struct tb_rec_thread *rt, const c10::TensorImpl *
         cover(rt, 1, "tensor", c->op ? c->op->name.c_str() : "state", why);
         break;
     case Look::fine:
+        note_device(a);
         break;
     }
     b->accs.push_back(a);
+}
+
+// hash_accesses - of those from @from on that @of chooses. No lock is held: CUDA may be called
+template <class F>
+static void hash_accesses(Ctx *c, struct tb_rec_thread *rt, size_t from, F of)
+{
+    for (size_t i = from; i < c->body->accs.size(); i++) {
+        Acc &a = c->body->accs[i];
+        if (a.storage && of(a) && !hash_access(rt, a, c->body->arena))
+            c->partial = true;
+    }
 }
 
 constexpr uint64_t kHostRead =
@@ -392,11 +481,12 @@ static void check_read(Alloc &al, Acc &a, const std::vector<int64_t> &arena,
     add_extent(al, std::move(e), &forgotten);
 }
 
-// resolve - allocation and offset of every access from @from on; what must be hashed before the
-// call is
-static void resolve(Ctx *c, struct tb_rec_thread *rt, size_t from)
+// resolve - allocation and offset of every access from @from on; what of host memory must be hashed
+// before the call is, what of a device is marked
+static bool resolve(Ctx *c, struct tb_rec_thread *rt, size_t from)
 {
     Body *b = c->body;
+    bool wanted = false;
     std::lock_guard<std::mutex> hold(G->allocs.lock);
 
     for (size_t i = from; i < b->accs.size(); i++) {
@@ -410,15 +500,23 @@ static void resolve(Ctx *c, struct tb_rec_thread *rt, size_t from)
         a.offset += al->base;
         if (a.mode != 'r')
             continue;
-        if (G->inputs) {
+        if (a.on_device) {
+            // what lies there cannot be known now: whether it is what its writer left is seen later
+            bool first = al->writes == 0 && al->last_seq == TB_REC_NO_SEQ;
+            a.wanted = !c->silent && (G->inputs || (first && al->origin != Origin::empty));
+            if (first && a.wanted)
+                al->last_seq = 0;
+            wanted |= a.wanted;
+        } else if (G->inputs) {
             check_read(*al, a, b->arena, rt, c->op->name.c_str());
-            hash_access(a, b->arena);
+            hash_access(rt, a, b->arena);
         } else if (al->writes == 0 && al->origin != Origin::empty &&
                    (a.bytes <= kHostRead || al->last_seq == TB_REC_NO_SEQ)) {
-            hash_access(a, b->arena); // bytes that came from outside: where blame ends
+            hash_access(rt, a, b->arena); // bytes that came from outside: where blame ends
             al->last_seq = 0;
         }
     }
+    return wanted;
 }
 
 // check_overwritten - --inputs: a partial write is hashed with what remains of older extents: check
@@ -433,7 +531,7 @@ static void check_overwritten(Ctx *c, struct tb_rec_thread *rt)
         Acc a;
         const char *why = "";
         arena.clear();
-        if (!impl || look(impl.get(), a, arena, &why) != Look::fine || a.bytes == 0)
+        if (!impl || look(impl.get(), a, arena, &why) != Look::fine || a.bytes == 0 || a.on_device)
             continue;
         std::lock_guard<std::mutex> hold(G->allocs.lock);
         Alloc *al = G->allocs.find(a.storage);
@@ -470,7 +568,7 @@ static void take_snapshot(Ctx *c, struct tb_rec_thread *rt, size_t index)
     const Acc &a = c->body->accs[index];
     void *handle = nullptr;
 
-    if (!a.ptr || a.bytes == 0)
+    if (!a.ptr || a.bytes == 0 || a.on_device)
         return;
     char *out = static_cast<char *>(R->snapshot_open(rt, a.bytes, &handle));
     if (!out)
@@ -490,6 +588,36 @@ static void take_snapshot(Ctx *c, struct tb_rec_thread *rt, size_t index)
         }
     }
     c->body->snaps.push_back(Snap{index, handle});
+}
+
+// snapshot_device - what @c has written in device memory, and of what it read there the bytes that
+// it has not written to: both are there when its own work is done. Event @seq was just written
+static void snapshot_device(Ctx *c, struct tb_rec_thread *rt, uint64_t seq)
+{
+    const Body *b = c->body;
+
+    for (size_t i = 0; i < b->accs.size(); i++) {
+        const Acc &a = b->accs[i];
+        bool kept = a.mode == 'w', over = false;
+        if (!a.on_device || !a.storage || a.bytes == 0 || (a.mode != 'r' && a.mode != 'w'))
+            continue;
+        for (const Acc &w : b->accs)
+            over |= a.mode == 'r' && w.mode == 'w' && w.storage == a.storage;
+        if (!over) {
+            tb_rec_view v = view_of(a, b->arena.data() + a.dims);
+            const tb_rec_cuda *cuda = R->cuda();
+            void *stream;
+            int device;
+            kept = cuda && where_of(a, &device, &stream) &&
+                   cuda->snapshot(rt, device, stream, &v, seq, (uint32_t)i);
+        }
+        if (!kept)
+            R->cover(rt, 0, seq, "snapshot", c->op->name.c_str(),
+                     over ? "read in device memory and overwritten there: only what was written is "
+                            "kept"
+                          : "the CUDA recorder could not copy it",
+                     1);
+    }
 }
 
 // How many events that a spec names have ended in this thread and step.
@@ -533,7 +661,8 @@ static uint64_t emit(Ctx *c, Thread *t, struct tb_rec_thread *rt, uint8_t kind, 
     t->wire.resize(b->accs.size());
     for (size_t i = 0; i < b->accs.size(); i++) {
         const Acc &a = b->accs[i];
-        t->wire[i] = tb_wire_access{(a.alloc & TB_ALLOC_MASK) | (uint64_t)a.fp_kind << 48,
+        t->wire[i] = tb_wire_access{(a.alloc & TB_ALLOC_MASK) | (uint64_t)a.fp_kind << 48 |
+                                        (a.pending ? TB_ACCESS_PENDING : 0),
                                     (uint64_t)a.offset, a.fp.a, a.fp.b};
     }
     tb_wire_event e;
@@ -581,7 +710,9 @@ static void note_writes(Ctx *c, struct tb_rec_thread *rt, size_t from, uint64_t 
         al->last_seq = seq + 1; // never 0; an inner write has seq >= open, so last_seq > open
         al->last_key = extent_key(a, b->arena);
         al->last_fp = a.fp;
-        if (G->inputs && a.bytes)
+        if (G->inputs && a.bytes && a.on_device)
+            forget_extents(*al, geometry_of(a, b->arena));
+        else if (G->inputs && a.bytes)
             after_write(*al, geometry_of(a, b->arena), a.fp, seq, c->op->name.c_str(), &forgotten);
     }
     if (forgotten)
@@ -602,9 +733,7 @@ static void emit_pending(Thread *t, struct tb_rec_thread *rt, const Pending &w)
         add_tensor(&c, rt, w.tensors[i].unsafeGetTensorImpl(), 'w', w.where[i].first,
                    w.where[i].second);
     resolve(&c, rt, 0);
-    for (Acc &a : c.body->accs)
-        if (a.storage)
-            hash_access(a, c.body->arena);
+    hash_accesses(&c, rt, 0, [](const Acc &) { return true; });
     uint64_t seq = emit(&c, t, rt, TB_EV_COLL, 0);
     note_writes(&c, rt, 0, seq);
     give_body(t, &c);
@@ -646,6 +775,8 @@ static void settle(Thread *t, struct tb_rec_thread *rt, const Body *touched, con
 
 static bool recording_ops()
 {
+    if (R->paused())
+        return false;
     if (!G->window)
         return true;
     uint64_t step = G->step.load(std::memory_order_relaxed);
@@ -706,15 +837,31 @@ static void read_arguments(Ctx *c, Thread *t, struct tb_rec_thread *rt,
                 item++;
             }
         } else if (v.isGenerator()) {
-            add_rng_access(c->body, v.toGenerator(), (uint16_t)i);
+            add_rng_access(c->body, rt, v.toGenerator().unsafeGetGeneratorImpl(), (uint16_t)i);
             have_generator = true;
         } else {
             c->args = hash_args(c->args, v);
         }
     }
     if (op->rng && !have_generator)
-        add_rng_access(c->body, at::detail::getDefaultCPUGenerator(), kOut);
+        add_rng_access(c->body, rt, default_generator(c->body, in), kOut);
     (void)t;
+}
+
+// begin_running - last of all: from here on what is launched is the operator's, which hashes it
+static void begin_running(Thread *t, Ctx *c)
+{
+    t->running.push_back(c);
+    c->cuda = R->cuda();
+    if (c->cuda)
+        c->cuda->op_begin();
+}
+
+static void end_running(Thread *t, Ctx *c)
+{
+    t->running.pop_back();
+    if (c->cuda)
+        c->cuda->op_end();
 }
 
 static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_thread *rt,
@@ -728,8 +875,9 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
     c->uncaught = std::uncaught_exceptions();
     c->open = R->seq();
     c->time_ns = now_ns();
+    tell_range(t, rt);
     if (op->cls == OpClass::empty) {
-        t->running.push_back(c.get());
+        begin_running(t, c.get());
         return c;
     }
     read_arguments(c.get(), t, rt, fn);
@@ -737,7 +885,8 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
         settle(t, rt, c->body, op->name.c_str());
         c->open = R->seq();
     }
-    resolve(c.get(), rt, 0);
+    if (resolve(c.get(), rt, 0))
+        hash_accesses(c.get(), rt, 0, [](const Acc &a) { return a.wanted; });
     if (G->inputs)
         check_overwritten(c.get(), rt);
     if (!G->snaps.empty()) {
@@ -747,11 +896,12 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
                 if (c->body->accs[i].mode == 'r')
                     take_snapshot(c.get(), rt, i);
     }
-    t->running.push_back(c.get());
+    begin_running(t, c.get());
     return c;
 }
 
-static std::unique_ptr<at::ObserverContext> start_backward(Thread *t, const at::RecordFunction &fn)
+static std::unique_ptr<at::ObserverContext> start_backward(Thread *t, struct tb_rec_thread *rt,
+                                                           const at::RecordFunction &fn)
 {
     std::unique_ptr<Ctx> c(new Ctx());
 
@@ -766,6 +916,7 @@ static std::unique_ptr<at::ObserverContext> start_backward(Thread *t, const at::
     t->module_base = (uint32_t)t->modules.size();
     t->backward_depth++;
     push_range(t, nullptr, fn.name());
+    tell_range(t, rt);
     return c;
 }
 
@@ -807,7 +958,7 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
         return nullptr;
     try {
         if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION)
-            return start_backward(t, fn);
+            return start_backward(t, rt, fn);
         // also of a torch.autograd.Function, whose forward has a name and no schema
         if (fn.seqNr() >= 0 && t->module() != 0)
             G->seqs.put(t->id, fn.seqNr(), t->module());
@@ -824,6 +975,7 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
             }
             c->kind = CtxKind::user;
             push_range(t, nullptr, fn.name());
+            tell_range(t, rt);
             return c;
         }
         const OpInfo *op = op_info(*schema);
@@ -940,28 +1092,56 @@ static void add_results(Ctx *c, struct tb_rec_thread *rt, const std::vector<c10:
         c->silent = true;
 }
 
-// hash_writes - fingerprint what was written, or take the fingerprint of an inner writer of the
-// same bytes
-static void hash_writes(Ctx *c, size_t from)
+// same_as_inner - an inner writer of the very same bytes was recorded: its fingerprint is theirs.
+// Not so where it is not known yet: a ticket belongs to one access
+static bool same_as_inner(const Ctx *c, Acc &a)
+{
+    if (!c->op->wrapper || a.on_device)
+        return false;
+    std::lock_guard<std::mutex> hold(G->allocs.lock);
+    Alloc *al = G->allocs.find(a.storage);
+    if (!al || al->last_seq == TB_REC_NO_SEQ || al->last_seq <= c->open ||
+        al->last_key != extent_key(a, c->body->arena))
+        return false;
+    a.fp = al->last_fp;
+    a.fp_kind = a.contiguous ? TB_FP_BYTES : TB_FP_ROWMAJOR;
+    return true;
+}
+
+// find_copies - what is copied from a device to pinned memory of the host may still be on its way:
+// it is hashed behind the copy, in the stream that copies
+static void find_copies(Ctx *c, struct tb_rec_thread *rt, size_t from)
 {
     Body *b = c->body;
+    c10::Device source(c10::kCPU);
 
+    for (size_t i = 0; i < from; i++)
+        if (b->accs[i].device.is_cuda() && b->accs[i].mode != 'g')
+            source = b->accs[i].device;
+    if (source.is_cpu())
+        return;
     for (size_t i = from; i < b->accs.size(); i++) {
         Acc &a = b->accs[i];
-        if (a.mode != 'w' || !a.storage)
+        if (a.mode != 'w' || !a.storage || !a.device.is_cpu() || a.bytes == 0 || !pinned(a.ptr))
             continue;
-        if (c->op->wrapper) {
-            std::lock_guard<std::mutex> hold(G->allocs.lock);
-            Alloc *al = G->allocs.find(a.storage);
-            if (al && al->last_seq != TB_REC_NO_SEQ && al->last_seq > c->open &&
-                al->last_key == extent_key(a, b->arena)) {
-                a.fp = al->last_fp;
-                a.fp_kind = a.contiguous ? TB_FP_BYTES : TB_FP_ROWMAJOR;
-                continue;
-            }
-        }
-        hash_access(a, b->arena);
+        a.on_device = true;
+        a.copied_by = (int8_t)source.index();
+        if (R->cuda() != nullptr)
+            continue;
+        a.storage = nullptr; // no CUDA recorder: what is there now may be anything
+        a.mode = 'x';
+        c->partial = true;
+        cover(rt, 1, "tensor", c->op->name.c_str(),
+              "pinned memory that a device may still copy to: `twinbit run --tap shim` (or cupti) "
+              "hashes it");
     }
+}
+
+// hash_writes - fingerprint what was written, or take the fingerprint of an inner writer
+static void hash_writes(Ctx *c, struct tb_rec_thread *rt, size_t from)
+{
+    find_copies(c, rt, from);
+    hash_accesses(c, rt, from, [c](Acc &a) { return a.mode == 'w' && !same_as_inner(c, a); });
 }
 
 static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &outputs)
@@ -993,11 +1173,20 @@ static void send_maps(const Body *b, struct tb_rec_thread *rt, size_t from)
 
     for (size_t i = from; i < b->accs.size(); i++) {
         const Acc &a = b->accs[i];
-        if (a.mode != 'w' || !a.contiguous || !a.storage || a.bytes <= TB_FP_LEAF)
+        if (a.mode != 'w' || !a.contiguous || !a.storage || a.on_device || a.bytes <= TB_FP_LEAF)
             continue;
         unsigned parts = R->fp_map(a.ptr, a.bytes, sums);
         R->map(rt, (uint32_t)i, a.bytes, sums, parts);
     }
+}
+
+// A ticket that was drawn has to reach the collector: it frees the ticket's slot.
+static bool has_tickets(const Body *b)
+{
+    for (const Acc &a : b->accs)
+        if (a.pending)
+            return true;
+    return false;
 }
 
 static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::RecordFunction &fn)
@@ -1016,25 +1205,35 @@ static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::Record
     } else if (c->op->cls != OpClass::collective) {
         add_results(c, rt, fn.outputs());
         resolve(c, rt, reads);
-        hash_writes(c, reads);
+        if (!c->silent)
+            hash_writes(c, rt, reads);
         if (snapshot_is_due(c, t))
             for (size_t i = reads; i < b->accs.size(); i++)
                 if (b->accs[i].mode == 'w')
                     take_snapshot(c, rt, i);
     }
-    if (c->silent)
+    if (c->silent && !has_tickets(b))
         return;
     if (R->config->flags & TB_CFG_MAP)
         send_maps(b, rt, reads);
     uint64_t seq = emit(c, t, rt, kind, flags);
     for (const Snap &s : b->snaps)
         R->snapshot_send(rt, s.handle, seq, (uint32_t)s.acc);
+    if (seq != TB_REC_NO_SEQ && !(flags & TB_EVF_FAILED) && snapshot_is_due(c, t))
+        snapshot_device(c, rt, seq);
     if (c->snap_spec >= 0)
         seen_of(t, c->snap_spec)++;
     if (c->op->cls == OpClass::collective && !(flags & TB_EVF_FAILED))
         note_collective(c, t, fn.outputs());
     else if (seq != TB_REC_NO_SEQ)
         note_writes(c, rt, reads, seq);
+}
+
+static void end_range(Thread *t)
+{
+    t->range_depth--;
+    if (R->cuda() != nullptr)
+        tell_range(t, R->self());
 }
 
 static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)
@@ -1054,14 +1253,14 @@ static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)
         t->backward_depth--;
         t->backward_module = c->saved_module;
         t->module_base = c->saved_base;
-        t->range_depth--;
+        end_range(t);
         return;
     case CtxKind::range:
     case CtxKind::user:
-        t->range_depth--;
+        end_range(t);
         return;
     case CtxKind::op:
-        t->running.pop_back();
+        end_running(t, c);
         break;
     }
     struct tb_rec_thread *rt = R->self();
@@ -1096,9 +1295,7 @@ static void emit_states(Thread *t, struct tb_rec_thread *rt, const uintptr_t *im
         }
     }
     resolve(&c, rt, 0);
-    for (Acc &a : c.body->accs)
-        if (a.storage)
-            hash_access(a, c.body->arena);
+    hash_accesses(&c, rt, 0, [](const Acc &) { return true; });
     emit(&c, t, rt, TB_EV_STATE, 0);
     give_body(t, &c);
 }
@@ -1121,6 +1318,25 @@ static void emit_bytes(Thread *t, struct tb_rec_thread *rt, const char *name, tb
     give_body(t, &c);
 }
 
+static void emit_cuda_generators(Thread *t, struct tb_rec_thread *rt)
+{
+    uint64_t devices = G->devices.load(std::memory_order_relaxed), philox[2];
+
+    if (G->devices_of.load(std::memory_order_relaxed) != R->generation())
+        return; // a forked child: CUDA is its parent's
+    for (int i = 0; devices; i++, devices >>= 1) {
+        if (!(devices & 1))
+            continue;
+        const c10::GeneratorImpl *gen =
+            default_cuda_generator(c10::Device(c10::kCUDA, (c10::DeviceIndex)i));
+        const char *name = rng_name(gen->device(), true);
+        if (philox_state(gen, philox))
+            emit_bytes(t, rt, name, rng_state(philox), TB_FP_STATE);
+        else
+            cover(rt, 1, "capture", name, "a step ended while its stream was captured in a graph");
+    }
+}
+
 static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
 {
     Ctx c;
@@ -1130,6 +1346,7 @@ static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
                rng_state(static_cast<const at::CPUGeneratorImpl *>(
                    at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl())),
                TB_FP_STATE);
+    emit_cuda_generators(t, rt);
     if (step >= 0)
         G->step.store((uint64_t)step, std::memory_order_relaxed);
     c.body = take_body(t);
@@ -1137,7 +1354,7 @@ static void end_step(Thread *t, struct tb_rec_thread *rt, int64_t step)
     c.time_ns = now_ns();
     emit(&c, t, rt, TB_EV_STEP, 0);
     give_body(t, &c);
-    G->step.fetch_add(1, std::memory_order_relaxed);
+    R->step_is(G->step.fetch_add(1, std::memory_order_relaxed) + 1);
     if (R->config->level < TB_LEVEL_OP || !recording_ops()) {
         std::lock_guard<std::mutex> hold(G->allocs.lock);
         G->allocs.forget_all();
@@ -1273,28 +1490,55 @@ TB_EXPORT uint32_t twinbit_intern(const char *s)
 {
     return intern(s, std::strlen(s));
 }
+// told - what Python says changes the range of this thread, which the CUDA recorder has to know
+static void told(Thread *t)
+{
+    try {
+        if (R->cuda() != nullptr)
+            tell_range(t, R->self());
+    } catch (...) {
+        R->stop("an exception in the torch tap");
+    }
+}
+
 TB_EXPORT void twinbit_module_push(uint32_t id)
 {
     thread_state()->modules.push_back(id);
+    told(thread_state());
 }
 TB_EXPORT void twinbit_module_pop(void)
 {
     Thread *t = thread_state();
     if (!t->modules.empty())
         t->modules.pop_back();
+    told(t);
 }
 TB_EXPORT void twinbit_optimizer(int inside)
 {
     thread_state()->optimizer_depth =
         inside != 0; // not a count: a step that raises never says it ended
+    told(thread_state());
 }
 TB_EXPORT uint32_t twinbit_flags(void)
 {
     return R->config->flags;
 }
+// What runs meanwhile is nobody's operator (a compiler's, or the glue's own): the CUDA recorder
+// takes it for the inside of one, too.
 TB_EXPORT void twinbit_suppress(int delta)
 {
-    thread_state()->suppressed += delta;
+    Thread *t = thread_state();
+    const tb_rec_cuda *cuda = R->cuda();
+
+    t->suppressed += delta;
+    if (delta > 0 && cuda) {
+        cuda->op_begin();
+        t->suppressed_cuda++;
+    } else if (delta < 0 && t->suppressed_cuda > 0) {
+        if (cuda)
+            cuda->op_end();
+        t->suppressed_cuda--;
+    }
 }
 TB_EXPORT void twinbit_line(uint32_t id)
 {
@@ -1307,6 +1551,7 @@ TB_EXPORT uint64_t twinbit_step_now(void)
 TB_EXPORT void twinbit_step_set(uint64_t step)
 {
     G->step.store(step, std::memory_order_relaxed);
+    R->step_is(step);
 }
 TB_EXPORT int twinbit_active(void)
 {
@@ -1317,7 +1562,7 @@ TB_EXPORT void twinbit_state(const uintptr_t *impls, const uint32_t *names, uint
 {
     struct tb_rec_thread *rt = R->self();
     try {
-        if (rt)
+        if (rt && !R->paused())
             emit_states(thread_state(), rt, impls, names, n);
     } catch (...) {
         R->stop("an exception in the torch tap's step end");
@@ -1328,7 +1573,7 @@ TB_EXPORT void twinbit_state_bytes(uint32_t name, const void *p, size_t n)
 {
     struct tb_rec_thread *rt = R->self();
     try {
-        if (rt)
+        if (rt && !R->paused())
             emit_bytes(thread_state(), rt, string_of(name).c_str(),
                        R->fp_host_pool(p, n, 0, nullptr), TB_FP_STATE);
     } catch (...) {
@@ -1345,6 +1590,19 @@ TB_EXPORT void twinbit_step_end(int64_t step)
     } catch (...) {
         R->stop("an exception in the torch tap's step end");
     }
+}
+
+// twinbit_cuda - is there a CUDA recorder in this process?
+TB_EXPORT int twinbit_cuda(void)
+{
+    return R->cuda() != nullptr;
+}
+
+// twinbit_kernel_name - kernels with this CUfunction are called @name
+TB_EXPORT void twinbit_kernel_name(uint64_t function, const char *name)
+{
+    if (const tb_rec_cuda *cuda = R->cuda())
+        cuda->name(reinterpret_cast<void *>((uintptr_t)function), name);
 }
 
 TB_EXPORT void twinbit_cover(unsigned severity, const char *kind, const char *subject,
