@@ -209,6 +209,9 @@ def _resumed_step(optimizer):
         count = state.get("step") if isinstance(state, dict) else None
         if count is None:
             continue
+        if getattr(count, "is_cuda", False):  # to ask would wait for the device, and break a capture
+            _cover(0, "step", "optimizer", "counts its steps on the device: steps are counted from 0 here")
+            return None
         count = int(count.item() if hasattr(count, "item") else count)
         return count - 1 if count > 0 else None
     return None
@@ -316,6 +319,150 @@ def _after_dynamo_callback(module):
     module.callback_handler.register_end_callback(end)
 
 
+def cuda():
+    """Is there a recorder for the CUDA calls of this process? (Older taps and the Python tap know none.)"""
+    return hasattr(_lib, "twinbit_cuda") and bool(_lib.twinbit_cuda())
+
+
+def _constant(value):
+    name = getattr(value, "__name__", None)  # a function of Triton's, a type
+    return name if isinstance(name, str) else str(value)
+
+
+def _kernel_name(name, constants, options):
+    """triton:softmax BLOCK=64 num_warps=4 - what makes one kernel of a Triton function unlike another."""
+    said = [f"{k}={_constant(v)}" for k, v in sorted(constants.items()) if v is not None]
+    for key in ("num_warps", "num_stages"):
+        value = getattr(options, key, None)
+        if value is not None:
+            said.append(f"{key}={value}")
+    return " ".join([f"triton:{name}", *said])[:240]
+
+
+def _tell_kernel(function, name, constants, options):
+    if isinstance(function, int) and function and cuda():
+        text = _kernel_name(name, constants, options)
+        _lib.twinbit_kernel_name(function, text.encode(errors="replace"))
+
+
+def _constants_of(source):
+    """Constants of a Triton kernel by the names of its arguments; their keys are paths of indices, or names."""
+    names = getattr(getattr(source, "fn", None), "arg_names", ())
+    found = {}
+    for key, value in (getattr(source, "constants", None) or {}).items():
+        path = key if isinstance(key, tuple) else (key,)
+        if path and isinstance(path[0], int) and path[0] < len(names):
+            path = (names[path[0]], *path[1:])
+        found[".".join(map(str, path))] = value
+    return found
+
+
+def _after_triton(module):
+    """A kernel is named when its code is loaded. Not by Triton's hooks: Inductor looks whether there are any, and
+    launches otherwise then."""
+    import functools
+
+    kernel = module.CompiledKernel
+    inner = kernel._init_handles
+
+    @functools.wraps(inner)
+    def _init_handles(self):
+        loaded = getattr(self, "module", None) is not None
+        inner(self)
+        if loaded:
+            return
+        try:
+            source = getattr(self, "src", None)
+            _tell_kernel(self.function, self.name, _constants_of(source), self.metadata)
+        except Exception as e:
+            _cover(0, "glue", "triton", repr(e))
+
+    kernel._init_handles = _init_handles
+
+
+def _quietly(owner, method, of):
+    """While candidates are timed, what runs is nobody's operator: how often depends on the clock."""
+    import functools
+
+    inner = getattr(owner, method, None)
+    if inner is None:
+        return
+
+    @functools.wraps(inner)
+    def quiet(self, *args, **kwargs):
+        _cover(0, "autotune", of(self), "what runs while candidates are timed is not recorded by operator")
+        _lib.twinbit_suppress(1)
+        try:
+            return inner(self, *args, **kwargs)
+        finally:
+            _lib.twinbit_suppress(-1)
+
+    setattr(owner, method, quiet)
+
+
+def _after_autotuner(module):
+    _quietly(module.Autotuner, "_bench", lambda self: getattr(self.base_fn, "__name__", "kernel"))
+
+
+def _after_inductor_heuristics(module):
+    """Inductor's own tuner, and its launcher that does without Triton's."""
+    import functools
+
+    for method in ("benchmark_all_configs", "coordinate_descent_tuning"):
+        _quietly(module.CachingAutotuner, method, lambda self: getattr(self.fn, "__name__", "kernel"))
+    static = getattr(module, "StaticTritonCompileResult", None)
+    if static is None:
+        return
+    inner = static.make_launcher
+
+    @functools.wraps(inner)
+    def make_launcher(self):
+        launcher = inner(self)
+        try:
+            constants = dict(self.compile_meta.get("constants") or {})
+            constants.update(self.config.kwargs)
+            constants = {str(k): v for k, v in constants.items()}
+            functions = [self.kernel.function, *getattr(self.kernel, "functions", {}).values()]
+            for function in functions:
+                _tell_kernel(function, self.kernel.name, constants, self.config)
+        except Exception as e:
+            _cover(0, "glue", "triton", repr(e))
+        return launcher
+
+    static.make_launcher = make_launcher
+
+
+def _after_cuda_graphs(module):
+    """Operators in a captured graph run again without being called: say so, once a graph."""
+    import functools
+
+    inner = module.CUDAGraph.replay
+    told = weakref.WeakSet()
+
+    @functools.wraps(inner)
+    def replay(self):
+        if self not in told:
+            told.add(self)
+            seen = cuda()
+            _cover(0 if seen else 1, "graph", "CUDAGraph.replay", "its operators are not seen when it is replayed" +
+                   ("; its kernels are, as one launch of a graph" if seen else ""))
+        return inner(self)
+
+    module.CUDAGraph.replay = replay
+
+
+def _send_cuda_facts(torch):
+    if not torch.cuda.is_initialized():
+        return
+    _meta("torch.cuda", torch.version.cuda)
+    _meta("cudnn.version", torch.backends.cudnn.version())
+    _meta("cudnn.deterministic", torch.backends.cudnn.deterministic)
+    _meta("cudnn.benchmark", torch.backends.cudnn.benchmark)
+    for i in range(torch.cuda.device_count()):
+        major, minor = torch.cuda.get_device_capability(i)
+        _meta(f"cuda.device.{i}", f"{torch.cuda.get_device_name(i)}, sm_{major}{minor}")
+
+
 def _send_facts():
     """Versions, threads, flags: what differs here explains much of what differs there."""
     torch = sys.modules["torch"]
@@ -328,6 +475,7 @@ def _send_facts():
     _meta("torch.default_dtype", torch.get_default_dtype())
     _meta("torch.float32_matmul_precision", torch.get_float32_matmul_precision())
     _meta("torch.initial_seed", torch.initial_seed())
+    _send_cuda_facts(torch)
     for name in ("numpy", "transformers", "triton", "accelerate", "datasets", "lightning"):
         module = sys.modules.get(name)
         if module is not None:
@@ -359,12 +507,22 @@ def _send_sources():
         _meta("source:" + os.path.relpath(full, base), digest)
 
 
+def _fused_on_cpu():
+    """Has Inductor loaded C++ of its own making? If that cannot be told: yes."""
+    codecache = sys.modules.get("torch._inductor.codecache")
+    caches = [getattr(codecache, name, None) for name in ("CppCodeCache", "CppPythonBindingsCodeCache")]
+    return any(getattr(c, "cache", True) for c in caches)
+
+
 def _note_compiled():
     """What Inductor's fused kernels write inside a graph is seen by nobody: say so once."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None or _state.compiled or not dynamo.counters["stats"].get("unique_graphs"):
         return
     _state.compiled = True
+    if cuda() and not _fused_on_cpu():
+        _cover(0, "compiled", "torch.compile", "fused kernels inside compiled graphs are seen as launches, not as operators")
+        return
     _cover(
         1,
         "compiled",
@@ -422,6 +580,11 @@ def _at_exit():
 
 def active():
     return _lib is not None and bool(_lib.twinbit_active())
+
+
+def suppress(delta):
+    """Operators of this thread are not recorded while the sum of these is above 0."""
+    _lib.twinbit_suppress(delta)
 
 
 def user_step(number):
@@ -556,6 +719,9 @@ def install(tap_path):
     lib.twinbit_cover.argtypes = [ctypes.c_uint, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p]
     lib.twinbit_meta.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     lib.twinbit_flags.restype = ctypes.c_uint32
+    if hasattr(lib, "twinbit_kernel_name"):
+        lib.twinbit_kernel_name.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
+        lib.twinbit_kernel_name.restype = None
     _lib = lib
     _state = _State()
     import random  # noqa: F401 - seeded from entropy at its first import, which torch does as well
@@ -566,6 +732,10 @@ def install(tap_path):
         "torch.optim.optimizer": _after_optim,
         "numpy.random": _after_numpy_random,
         "torch._dynamo.callback": _after_dynamo_callback,
+        "torch.cuda.graphs": _after_cuda_graphs,
+        "triton.compiler.compiler": _after_triton,
+        "triton.runtime.autotuner": _after_autotuner,
+        "torch._inductor.runtime.triton_heuristics": _after_inductor_heuristics,
     }
     if hasattr(lib, "twinbit_op_begin"):
         _load_pytap().install(lib, wanted)

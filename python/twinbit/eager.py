@@ -77,6 +77,21 @@ def _count(name):
         glue._cover(0, "eager", name, "executed on the CPU by twinbit.eager; on the device there are copies only")
 
 
+class _Kernel:
+    """The body stands for a kernel: where twinbit hashes what the operator wrote on the device, it records no
+    operators of the CPU inside. Elsewhere they are all that is known of the values."""
+
+    def __enter__(self):
+        glue = sys.modules.get("_twinbit_glue")
+        self.glue = glue if glue is not None and glue.active() and glue.cuda() else None
+        if self.glue is not None:
+            self.glue.suppress(1)
+
+    def __exit__(self, *error):
+        if self.glue is not None:
+            self.glue.suppress(-1)
+
+
 def _on_device(value):
     return isinstance(value, torch.Tensor) and value.is_cuda
 
@@ -366,12 +381,13 @@ class _Body:
         device = self.device_of(tensors, given)
         _refuse_capture(self.name)
         _count(self.name)
-        mirrors = _Mirrors(self.name, tensors)
-        host = {k: self._to_host(k, v, mirrors, device) for k, v in given.items()}
-        result = self._run(host, given, device)
-        written = [given[n] for n, w in zip(self.names, self.writes) if w and n in given]
-        mirrors.write_back(list(_tensors(written)))
-        return self._results(result, mirrors, device)
+        with _Kernel():
+            mirrors = _Mirrors(self.name, tensors)
+            host = {k: self._to_host(k, v, mirrors, device) for k, v in given.items()}
+            result = self._run(host, given, device)
+            written = [given[n] for n, w in zip(self.names, self.writes) if w and n in given]
+            mirrors.write_back(list(_tensors(written)))
+            return self._results(result, mirrors, device)
 
     def _to_host(self, name, value, mirrors, device):
         if isinstance(value, torch.Tensor):
@@ -459,9 +475,10 @@ def _copy_(keys, self, src, non_blocking=False):
             return _native_copy.call_boxed(keys, self, src, non_blocking)
         _refuse_capture("aten::copy_")
         _count("aten::copy_")
-        mirrors = _Mirrors("aten::copy_", (self, src))
-        mirrors.of(self).copy_(mirrors.of(src))
-        mirrors.write_back((self,))
+        with _Kernel():
+            mirrors = _Mirrors("aten::copy_", (self, src))
+            mirrors.of(self).copy_(mirrors.of(src))
+            mirrors.write_back((self,))
     return self
 
 
