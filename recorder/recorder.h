@@ -154,12 +154,15 @@ struct tb_rec_api {
     /**
      * step - steps ended before, for events of taps that do not know; step_is - the tap that does
      * says so. range - local id of the range this thread is in: what range_is said last, else the
-     * ranges of user_range(). user_range - twinbit.h, NVTX: @push text, or pop if NULL
+     * ranges of user_range(); @name is borrowed until the next call. user_range - twinbit.h, NVTX:
+     * @push text, or pop if NULL
      */
     uint64_t (*step)(void);
     void (*step_is)(uint64_t step);
     uint32_t (*range)(struct tb_rec_thread *t);
-    void (*range_is)(struct tb_rec_thread *t, uint32_t id);
+    void (*range_is)(struct tb_rec_thread *t, uint32_t id, const char *name);
+    /** range_name - "phase:module-path" of it, as event names have it; "forward:" if nobody said */
+    const char *(*range_name)(struct tb_rec_thread *t);
     void (*user_range)(const char *push);
     /** paused - the user wants nothing recorded now (a signal to twinbit, twinbit.h) */
     bool (*paused)(void);

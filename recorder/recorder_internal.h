@@ -75,7 +75,8 @@ struct tb_rec_thread {
     uint32_t generation, ordinal;
     uint64_t reserved_seq; /* drawn by map() for the event that follows */
     bool has_seq;
-    uint32_t range;       /* what range_is() said, 0: nothing */
+    uint32_t range; /* what range_is() said, 0: nothing */
+    const char *range_name;
     uint32_t range_known; /* local id of the ranges below, 0: not asked for since they changed */
     uint32_t range_depth; /* of user_range(); deeper ones than TB_RT_RANGES are only counted */
     char range_text[TB_RT_RANGES][TB_RT_RANGE_TEXT];

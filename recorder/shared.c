@@ -52,9 +52,15 @@ static uint32_t range(struct tb_rec_thread *t)
     return t->range_known;
 }
 
-static void range_is(struct tb_rec_thread *t, uint32_t id)
+static void range_is(struct tb_rec_thread *t, uint32_t id, const char *name)
 {
     t->range = id;
+    t->range_name = name;
+}
+
+static const char *range_name_now(struct tb_rec_thread *t)
+{
+    return t->range && t->range_name ? t->range_name : "forward:";
 }
 
 static void put_range(struct tb_rec_thread *t, const char *text)
@@ -151,6 +157,7 @@ void tb_rt_shared_init(struct tb_rec_api *api)
     api->step_is = step_is;
     api->range = range;
     api->range_is = range_is;
+    api->range_name = range_name_now;
     api->user_range = user_range;
     api->cuda = cuda;
     api->cuda_is = cuda_is;

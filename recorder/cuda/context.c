@@ -147,8 +147,10 @@ static void at_exit(void)
     __atomic_store_n(&tb_cu.on, 0, __ATOMIC_RELEASE);
     if (tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now)
         for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
-            if (c->handle == now && c->state == TB_CU_CTX_READY && all_stamped(c))
+            if (c->handle == now && c->state == TB_CU_CTX_READY && all_stamped(c)) {
+                tb_cu_snapshots_release(c);
                 release(c);
+            }
     api->leave();
 }
 

@@ -352,7 +352,7 @@ void tb_cu_copy_enter(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w;
 
-    if (!(tb_cu.config->flags & TB_CFG_INPUTS) || !tb_cu_recording())
+    if (!tb_cu_at_enter() || !tb_cu_recording())
         return;
     w = begin(c);
     if (w && tb_cu_tls.may_call)
@@ -368,7 +368,7 @@ void tb_cu_copy_exit(struct tb_cuda_call *c)
         tb_cu_work_drop(w);
         return;
     }
-    if (!w && !(tb_cu.config->flags & TB_CFG_INPUTS) && tb_cu_recording())
+    if (!w && !tb_cu_at_enter() && tb_cu_recording())
         w = begin(c);
     if (w && w->n)
         tb_cu_work_end(w);

@@ -250,6 +250,9 @@ bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first);
 /* ---------------------------------------------------------------- work */
 
 #define TB_CU_ACCESSES 512u
+#define TB_CU_WORK_SNAPS 64u
+#define TB_CU_SNAPSHOTS 32u /* events that are wanted, at most */
+struct tb_cu_snap;
 
 enum tb_cu_access_flags {
     TB_CU_HASH = 1u << 0,   /* a fingerprint is wanted, behind the work */
@@ -287,6 +290,10 @@ struct tb_cu_work {
     bool torn;           /* it met another stream's use of the same memory */
     uint64_t torn_seq;   /* event of that use */
     const char *missing; /* why fingerprints are missing, NULL: none is */
+    bool snapshot;       /* the user wants its bytes */
+    uint32_t snaps;
+    struct tb_cu_snap *snap[TB_CU_WORK_SNAPS];
+    uint32_t snap_access[TB_CU_WORK_SNAPS];
     uint32_t n;
     struct tb_cu_access access[TB_CU_ACCESSES];
 };
@@ -347,6 +354,7 @@ struct tb_cu {
     struct tb_cu_map unknown;
     struct tb_cu_kernel *new_kernels; /* not asked for yet */
     struct tb_cu_node *free_nodes;
+    struct tb_cu_snap *snaps;
     uint64_t peers[64]; /* device -> the devices whose memory it may use */
     bool on_exit;
 };
@@ -358,8 +366,16 @@ struct tb_cu_tls {
     uint32_t op_depth;          /* inside an operator of another tap */
     bool may_call;              /* CUDA may be called in this call of enter, exit or legal */
     int device;                 /* of the last context that was asked for */
+    uint64_t seen_step;         /* plus 1: that the counts below are for */
+    uint64_t seen[TB_CU_SNAPSHOTS];
 };
 extern _Thread_local struct tb_cu_tls tb_cu_tls;
+
+/** tb_cu_at_enter - must work be looked at before it is queued? */
+static inline bool tb_cu_at_enter(void)
+{
+    return (tb_cu.config->flags & TB_CFG_INPUTS) || tb_cu.config->snapshots[0];
+}
 
 void tb_cu_lock(void);
 void tb_cu_unlock(void);
@@ -452,6 +468,14 @@ void tb_cu_context_exit(struct tb_cuda_call *c);
 
 /** tb_cu_box - where a copy of three dimensions goes to and comes from */
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);
+/** tb_cu_snapshot_due - counts @w among those its name fits; is it one that the user wants? */
+bool tb_cu_snapshot_due(const struct tb_cu_work *w);
+/** tb_cu_snapshot_take - queue copies of its accesses of @mode; send: its number is known now */
+void tb_cu_snapshot_take(struct tb_cu_work *w, uint8_t mode);
+void tb_cu_snapshot_send(struct tb_cu_work *w);
+void tb_cu_snapshots_release(const struct tb_cu_ctx *c);
+/** tb_cu_may_look - may @w's context read @a? */
+bool tb_cu_may_look(const struct tb_cu_work *w, const struct tb_cu_alloc *a);
 bool tb_cu_snapshot(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
                     uint64_t seq, uint32_t access);
 /** tb_cu_service - what other taps may ask; static */

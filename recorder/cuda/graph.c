@@ -323,7 +323,7 @@ void tb_cu_graph_enter(struct tb_cuda_call *c)
         return;
     }
     if ((c->id != TB_CUDA_cuGraphLaunch && c->id != TB_CUDA_cuGraphLaunch_ptsz) ||
-        !(tb_cu.config->flags & TB_CFG_INPUTS) || !tb_cu_recording())
+        !tb_cu_at_enter() || !tb_cu_recording())
         return;
     w = begin(c);
     if (w && tb_cu_tls.may_call)
@@ -339,7 +339,7 @@ static void launched(struct tb_cuda_call *c)
         tb_cu_work_drop(w);
         return;
     }
-    if (!w && !(tb_cu.config->flags & TB_CFG_INPUTS) && tb_cu_recording())
+    if (!w && !tb_cu_at_enter() && tb_cu_recording())
         w = begin(c);
     if (w)
         tb_cu_work_end(w);

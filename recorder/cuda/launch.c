@@ -132,7 +132,7 @@ void tb_cu_launch_enter(struct tb_cuda_call *c)
     struct tb_cu_work *w;
 
     if (c->id == TB_CUDA_cuLaunchHostFunc || c->id == TB_CUDA_cuLaunchHostFunc_ptsz ||
-        !(tb_cu.config->flags & TB_CFG_INPUTS) || !tb_cu_recording())
+        !tb_cu_at_enter() || !tb_cu_recording())
         return;
     w = begin(c);
     if (w && tb_cu_tls.may_call)
@@ -150,7 +150,7 @@ void tb_cu_launch_exit(struct tb_cuda_call *c)
         tb_cu_work_drop(w);
         return;
     }
-    if (!w && !(tb_cu.config->flags & TB_CFG_INPUTS) && tb_cu_recording())
+    if (!w && !tb_cu_at_enter() && tb_cu_recording())
         w = begin(c);
     if (w)
         tb_cu_work_end(w);

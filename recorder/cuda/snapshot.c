@@ -1,9 +1,10 @@
 /*
  * Snapshots: the bytes of an access, copied by the device into a memfd that the collector reads
- * once a ticket behind the copy is stamped. Copies go through memory that is registered for them
- * alone.
+ * once a ticket behind the copy is stamped. Its pages are registered, so that the copy waits for
+ * nothing; they stay so until the process ends.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,72 +13,225 @@
 
 #define PAGE 4096u
 
-static bool stamp(struct tb_cu_ctx *c, CUstream stream, uint64_t ticket)
+/* ---------------------------------------------------------------- which events are wanted */
+
+/* "step/phase:module-path/operator#k" */
+struct spec {
+    uint64_t step, k;
+    const char *range, *name;
+    size_t range_bytes, name_bytes;
+};
+
+static bool parse(const char *line, size_t n, struct spec *s)
 {
+    const char *end = line + n, *slash = memchr(line, '/', n), *last = NULL, *hash = NULL;
+
+    for (const char *p = line; p < end; p++) {
+        last = *p == '/' ? p : last;
+        hash = *p == '#' ? p : hash;
+    }
+    if (!slash || last <= slash || !hash || hash < last)
+        return false;
+    *s = (struct spec){.step = strtoull(line, NULL, 10),
+                       .k = strtoull(hash + 1, NULL, 10),
+                       .range = slash + 1,
+                       .range_bytes = (size_t)(last - slash - 1),
+                       .name = last + 1,
+                       .name_bytes = (size_t)(hash - last - 1)};
+    return true;
+}
+
+/* How many events that line @i names this thread has begun in this step. */
+static uint64_t *count_of(uint32_t i)
+{
+    uint64_t step = tb_cu.api->step();
+
+    if (tb_cu_tls.seen_step != step + 1) {
+        memset(tb_cu_tls.seen, 0, sizeof(tb_cu_tls.seen));
+        tb_cu_tls.seen_step = step + 1;
+    }
+    return &tb_cu_tls.seen[i];
+}
+
+static bool same(const char *a, size_t n, const char *b)
+{
+    return strlen(b) == n && memcmp(a, b, n) == 0;
+}
+
+bool tb_cu_snapshot_due(const struct tb_cu_work *w)
+{
+    const char *p = tb_cu.config->snapshots;
+    struct tb_rec_thread *t;
+    struct spec s;
+    bool due = false;
+
+    if (tb_likely(!*p) || !(t = tb_cu.api->self()))
+        return false;
+    for (uint32_t i = 0; *p && i < TB_CU_SNAPSHOTS; i++) {
+        size_t n = strcspn(p, "\n");
+        if (parse(p, n, &s) && s.step == tb_cu.api->step() && same(s.name, s.name_bytes, w->name) &&
+            same(s.range, s.range_bytes, tb_cu.api->range_name(t)))
+            due = (*count_of(i))++ == s.k || due;
+        p += n + (p[n] == '\n');
+    }
+    return due;
+}
+
+/* ---------------------------------------------------------------- the copy */
+
+/* One of them; kept to be given back at exit. */
+struct tb_cu_snap {
+    struct tb_cu_snap *next;
+    struct tb_cu_ctx *ctx;
+    uint8_t *page;
+    uint64_t ticket;
+    int fd;
+};
+
+static struct tb_cu_snap *snap_new(struct tb_cu_ctx *c, uint64_t bytes)
+{
+    size_t whole = PAGE + ((bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+    struct tb_cu_snap *s;
+
+    tb_cu_lock();
+    s = tb_cu_small(sizeof(*s));
+    tb_cu_unlock();
+    if (!s)
+        return NULL;
+    s->ctx = c;
+    s->fd = tb_cu.api->memfd("twinbit-snapshot", whole);
+    void *p =
+        s->fd >= 0 ? mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0) : MAP_FAILED;
+    s->page = p == MAP_FAILED ? NULL : p;
+    if (s->page &&
+        tb_cu.driver.cuMemHostRegister_v2(s->page + PAGE, whole - PAGE, 0) == CUDA_SUCCESS)
+        return s;
+    if (s->page)
+        (void)munmap(s->page, whole);
+    if (s->fd >= 0)
+        (void)close(s->fd);
+    return NULL;
+}
+
+/* A hash of nothing: its ticket is stamped when what is before it in the stream is done. */
+static bool stamp(struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t ticket)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
     struct tb_fpd_batch b = {
         .slots = c->slots, .scratch = c->scratch, .mask = TB_CU_SLOTS - 1, .jobs = 1};
     void *params[] = {&b};
+    __typeof__(cuLaunchKernel) *fn =
+        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
 
     b.job[0] = (struct tb_fpd_job){.src = c->scratch, .bytes = 0, .ticket = ticket};
     uint32_t grid = tb_fpd_plan(&b, c->sms);
-    return grid && tb_cu.driver.cuLaunchKernel(c->few, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream,
-                                               params, NULL) == CUDA_SUCCESS;
+    return grid &&
+           fn(c->few, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream, params, NULL) == CUDA_SUCCESS;
 }
 
-static bool copy(struct tb_cu_ctx *c, CUstream stream, uint8_t *to, const struct tb_rec_view *v)
+static bool copy(CUstream stream, bool per_thread, uint8_t *to, uint64_t from, uint64_t bytes)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
+    __typeof__(cuMemcpyDtoHAsync_v2) *fn = per_thread && d->cuMemcpyDtoHAsync_v2_ptsz
+                                               ? d->cuMemcpyDtoHAsync_v2_ptsz
+                                               : d->cuMemcpyDtoHAsync_v2;
 
-    (void)c;
-    return v->sizes == NULL && d->cuMemcpyDtoHAsync_v2 &&
-           d->cuMemcpyDtoHAsync_v2(to, v->address, v->bytes, stream) == CUDA_SUCCESS;
+    return fn && fn(to, from, bytes, stream) == CUDA_SUCCESS;
 }
 
-static const char *take(struct tb_cu_ctx *c, CUstream stream, const struct tb_rec_view *v,
-                        uint64_t seq, uint32_t access)
+/* NULL: it could not be begun. */
+static struct tb_cu_snap *take(struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t from,
+                               uint64_t bytes)
 {
-    const struct tb_cu_driver *d = &tb_cu.driver;
-    size_t bytes = PAGE + ((v->bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1));
-    int fd = tb_cu.api->memfd("twinbit-snapshot", bytes);
-    uint8_t *p =
-        fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    uint64_t ticket = 0;
-    bool drawn, ok = p != MAP_FAILED;
+    struct tb_cu_snap *s = snap_new(c, bytes);
+    bool drawn;
 
-    if (ok)
-        ok = d->cuMemHostRegister_v2(p + PAGE, bytes - PAGE, 0) == CUDA_SUCCESS;
+    if (!s)
+        return NULL;
     tb_cu_lock();
-    drawn = ok && tb_cu_draw(c, 1, &ticket);
+    drawn = tb_cu_draw(c, 1, &s->ticket);
+    s->next = tb_cu.snaps;
+    tb_cu.snaps = s;
     tb_cu_unlock();
-    ok = drawn && copy(c, stream, p + PAGE, v) && stamp(c, stream, ticket);
-    if (ok) {
-        *(struct tb_wire_snapshot *)(void *)p = (struct tb_wire_snapshot){
-            .magic = TB_WIRE_MAGIC,
-            .version = TB_WIRE_VERSION,
-            .nonce = tb_cu.api->nonce(),
-            .seq = seq,
-            .access = access,
-            .table = c->table,
-            .bytes = v->bytes,
-            .ticket = ticket,
-        };
-        ok = tb_cu.api->snapshot_fd(fd);
-    }
-    if (fd >= 0)
-        (void)close(fd);
-    return ok ? NULL : "a snapshot could not be copied from the device";
+    if (!drawn || !copy(stream, per_thread, s->page + PAGE, from, bytes) ||
+        !stamp(c, stream, per_thread, s->ticket))
+        return NULL;
+    *(struct tb_wire_snapshot *)(void *)s->page = (struct tb_wire_snapshot){
+        .magic = TB_WIRE_MAGIC,
+        .version = TB_WIRE_VERSION,
+        .nonce = tb_cu.api->nonce(),
+        .table = c->table,
+        .bytes = bytes,
+        .ticket = s->ticket,
+    };
+    return s;
 }
+
+/* The event's number is known now: it is the collector's. */
+static void hand_over(struct tb_cu_snap *s, uint64_t seq, uint32_t access)
+{
+    struct tb_wire_snapshot *head = (struct tb_wire_snapshot *)(void *)s->page;
+
+    head->seq = seq;
+    head->access = access;
+    (void)tb_cu.api->snapshot_fd(s->fd);
+    (void)close(s->fd);
+    s->fd = -1;
+}
+
+void tb_cu_snapshot_take(struct tb_cu_work *w, uint8_t mode)
+{
+    for (uint32_t i = 0; w->ctx && i < w->n && w->snaps < TB_CU_WORK_SNAPS; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if (a->mode != mode || !a->bytes || !tb_cu_may_look(w, a->alloc))
+            continue;
+        struct tb_cu_snap *s =
+            take(w->ctx, w->stream, w->per_thread, a->alloc->base + a->offset, a->bytes);
+        if (!s) {
+            w->missing = "a snapshot could not be copied from the device";
+            return;
+        }
+        w->snap_access[w->snaps] = i;
+        w->snap[w->snaps++] = s;
+    }
+}
+
+void tb_cu_snapshot_send(struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; i < w->snaps; i++)
+        hand_over(w->snap[i], w->seq, w->snap_access[i]);
+    w->snaps = 0;
+}
+
+/* Only of what the device has written; under no lock, at exit. */
+void tb_cu_snapshots_release(const struct tb_cu_ctx *c)
+{
+    for (struct tb_cu_snap *s = tb_cu.snaps; s; s = s->next)
+        if (s->ctx == c && s->page && tb_cu.driver.cuMemHostUnregister)
+            (void)tb_cu.driver.cuMemHostUnregister(s->page + PAGE);
+}
+
+/* ---------------------------------------------------------------- for other taps */
 
 bool tb_cu_snapshot(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
                     uint64_t seq, uint32_t access)
 {
-    struct tb_cu_ctx *c = tb_cu_ctx();
-    const char *why = "no context for it";
+    bool entered = tb_cu.api->enter(), may = tb_cu_tls.may_call;
+    struct tb_cu_snap *s = NULL;
 
-    if (c && c->device == device)
-        why = v->sizes ? "only contiguous tensors are copied from the device"
-                       : take(c, stream, v, seq, access);
-    if (why)
-        tb_cu.api->cover(t, 1, seq, "snapshot", "device memory", why, 1);
-    return !why;
+    tb_cu_tls.may_call = true;
+    struct tb_cu_ctx *c = tb_cu_ctx();
+    if (c && c->device == device && !v->sizes && v->bytes && !tb_cu_capturing(stream, false))
+        s = take(c, stream, false, v->address, v->bytes);
+    if (s)
+        hand_over(s, seq, access);
+    else
+        tb_cu.api->cover(t, 1, seq, "snapshot", "device memory",
+                         v->sizes ? "only contiguous tensors are copied from the device"
+                                  : "could not be copied from the device",
+                         1);
+    tb_cu_tls.may_call = may;
+    if (entered)
+        tb_cu.api->leave();
+    return s != NULL;
 }

@@ -274,7 +274,7 @@ static void give_up(struct tb_cu_work *w, uint8_t flag, const char *why)
 
 /* Memory that a device may not use must not be looked at there: that would end the job's context.
  */
-static bool may_look(const struct tb_cu_work *w, const struct tb_cu_alloc *a)
+bool tb_cu_may_look(const struct tb_cu_work *w, const struct tb_cu_alloc *a)
 {
     if (a->kind == TB_CU_REGISTERED || a->device == TB_CU_NO_DEVICE)
         return false;
@@ -287,7 +287,7 @@ static void leave_out(struct tb_cu_work *w)
 {
     for (uint32_t i = 0; i < w->n; i++) {
         struct tb_cu_access *a = &w->access[i];
-        if (!(a->flags & (TB_CU_HASH | TB_CU_BEFORE)) || may_look(w, a->alloc))
+        if (!(a->flags & (TB_CU_HASH | TB_CU_BEFORE)) || tb_cu_may_look(w, a->alloc))
             continue;
         if (a->flags & TB_CU_HASH)
             w->missing = a->alloc->kind == TB_CU_REGISTERED
@@ -330,8 +330,11 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
 void tb_cu_work_before(struct tb_cu_work *w)
 {
     w->ctx = w->n ? tb_cu_ctx() : NULL;
+    w->snapshot = tb_cu_snapshot_due(w);
     if (w->ctx)
         hash(w, TB_CU_BEFORE);
+    if (w->snapshot)
+        tb_cu_snapshot_take(w, 'r');
 }
 
 /* ---------------------------------------------------------------- the record */
@@ -546,6 +549,8 @@ static void note_seq(struct tb_cu_work *w)
 void tb_cu_work_write(struct tb_cu_work *w)
 {
     write_event(w);
+    if (w->snaps)
+        tb_cu_snapshot_send(w);
     note_seq(w);
     tb_cu_work_drop(w);
 }
@@ -568,7 +573,9 @@ void tb_cu_work_end(struct tb_cu_work *w)
         w->ctx = tb_cu_ctx();
     if (w->ctx)
         hash(w, TB_CU_HASH);
-    else if (w->n && !w->missing)
+    if (w->snapshot)
+        tb_cu_snapshot_take(w, 'w');
+    if (!w->ctx && w->n && !w->missing)
         w->missing = "nothing can be hashed in this context";
     add_order(w);
     tb_cu_work_write(w);

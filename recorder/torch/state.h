@@ -97,6 +97,7 @@ struct Thread {
     std::vector<void *> free_ctx;
     std::vector<Body *> free_bodies;
     uint64_t id = 0; // at::RecordFunction's
+    std::string range_name; // "phase:module-path", for snapshots of the CUDA recorder
     uint64_t last_range_key = 0;
     uint32_t last_range = 0, generation = UINT32_MAX;
     uint32_t line = 0; // interned "file:line function" (--stack)

@@ -149,8 +149,15 @@ static uint32_t range_id(Thread *t, struct tb_rec_thread *rt)
 // tell_range - the CUDA recorder's own events of this thread belong to the same module and range
 static void tell_range(Thread *t, struct tb_rec_thread *rt)
 {
-    if (R->cuda() != nullptr && rt != nullptr)
-        R->range_is(rt, range_id(t, rt));
+    if (R->cuda() == nullptr || rt == nullptr)
+        return;
+    uint32_t id = range_id(t, rt);
+    if (R->config->snapshots[0] != 0) {
+        t->range_name = phase_of(t);
+        t->range_name += ':';
+        t->range_name += string_of(t->module());
+    }
+    R->range_is(rt, id, t->range_name.c_str());
 }
 
 static void push_range(Thread *t, const OpInfo *op, const char *user)
