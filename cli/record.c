@@ -138,8 +138,11 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
 static enum tb_status exclude_own_kernels(struct tb_error *err)
 {
     static const char variable[] = "SOFTGPU_STRICT_EXCLUDE", own[] = "twinbit_fp_*";
-    const char *theirs = getenv(variable);
+    const char *strict = getenv("SOFTGPU_STRICT"), *theirs = getenv(variable);
     char both[1024];
+
+    if (!strict || (strcmp(strict, "report") != 0 && strcmp(strict, "fail") != 0))
+        return TB_OK; /* the driver refuses the variable */
     int n = theirs && *theirs ? snprintf(both, sizeof(both), "%s,%s", theirs, own)
                               : snprintf(both, sizeof(both), "%s", own);
 

@@ -1,0 +1,103 @@
+/*
+ * A program of the driver API with a profiler of its own, which opens both as profilers do.
+ *
+ * usage: tool [early|late|wait]
+ *   early  subscribes to CUPTI before CUDA starts, late: afterwards; prints what that returned and
+ *          how many of its calls it was told of
+ *   wait   stays for a second
+ */
+#include <cupti.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define N 3
+
+static int calls;
+
+static void *function(void *lib, const char *name)
+{
+    void *f = lib ? dlsym(lib, name) : NULL;
+
+    if (!f) {
+        printf("no %s\n", name);
+        exit(2);
+    }
+    return f;
+}
+
+static void must(int result, const char *what)
+{
+    if (result != 0) {
+        printf("%s: %d\n", what, result);
+        exit(2);
+    }
+}
+
+static void CUPTIAPI on_call(void *arg, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                             const void *data)
+{
+    (void)arg;
+    (void)domain;
+    (void)id;
+    calls += ((const CUpti_CallbackData *)data)->callbackSite == CUPTI_API_ENTER;
+}
+
+static void subscribe(void *cupti)
+{
+    CUpti_SubscriberHandle s;
+    CUpti_SubscriberParams p = {.structSize = CUpti_SubscriberParams_STRUCT_SIZE,
+                                .subscriberName = "early bird"};
+    __typeof__(&cuptiSubscribe_v2) open_slot;
+    __typeof__(&cuptiEnableCallback) enable;
+
+    *(void **)&open_slot = function(cupti, "cuptiSubscribe_v2");
+    *(void **)&enable = function(cupti, "cuptiEnableCallback");
+    CUptiResult r = open_slot(&s, on_call, NULL, &p);
+    printf("subscribe %d\n", (int)r);
+    if (r == CUPTI_SUCCESS)
+        must((int)enable(1, s, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2),
+             "enable");
+}
+
+static void work(void *cuda)
+{
+    CUresult (*retain)(CUcontext *, CUdevice), (*set)(CUcontext), (*sync)(void);
+    CUresult (*alloc)(CUdeviceptr *, size_t), (*fill)(CUdeviceptr, unsigned char, size_t);
+    CUcontext context;
+    CUdeviceptr p;
+
+    *(void **)&retain = function(cuda, "cuDevicePrimaryCtxRetain");
+    *(void **)&set = function(cuda, "cuCtxSetCurrent");
+    *(void **)&sync = function(cuda, "cuCtxSynchronize");
+    *(void **)&alloc = function(cuda, "cuMemAlloc_v2");
+    *(void **)&fill = function(cuda, "cuMemsetD8_v2");
+    must((int)retain(&context, 0), "cuDevicePrimaryCtxRetain");
+    must((int)set(context), "cuCtxSetCurrent");
+    for (int i = 0; i < N; i++) {
+        must((int)alloc(&p, 4096), "cuMemAlloc");
+        must((int)fill(p, (unsigned char)(i + 1), 4096), "cuMemsetD8");
+    }
+    must((int)sync(), "cuCtxSynchronize");
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    CUresult (*init)(unsigned);
+
+    *(void **)&init = function(cuda, "cuInit");
+    if (strcmp(mode, "early") == 0)
+        subscribe(dlopen(CUPTI_NAME, RTLD_NOW));
+    must((int)init(0), "cuInit");
+    if (strcmp(mode, "late") == 0)
+        subscribe(dlopen(CUPTI_NAME, RTLD_NOW));
+    work(cuda);
+    printf("calls %d\n", calls);
+    if (strcmp(mode, "wait") == 0)
+        sleep(1);
+    return 0;
+}
