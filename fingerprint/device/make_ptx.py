@@ -19,6 +19,7 @@ TOP = Path(__file__).resolve().parents[2]
 SOURCES = ["fingerprint/device/fp_device.cu", "fingerprint/device/fp_device.h"]
 PTX = TOP / "fingerprint/device/fp_device.ptx"
 VERSIONS = ["6.3", "6.4", "6.5", "7.0", "7.1", "7.4", "7.6", "7.7", "7.8", "8.0", "8.4"]
+VERSION = re.compile(r"^\.version .*$", re.M)
 
 
 def source_hash():
@@ -35,12 +36,16 @@ def release(nvcc):
     return re.search(r"V([0-9.]+)", said).group(1)
 
 
+def any_version(text):
+    return VERSION.sub(".version", text, count=1)
+
+
 def lowest(nvcc, text):
     """@text under the first version that ptxas takes."""
     ptxas = str(Path(nvcc).with_name("ptxas"))
     with tempfile.TemporaryDirectory() as folder:
         for version in VERSIONS:
-            older = re.sub(r"^\.version .*$", f".version {version}", text, count=1, flags=re.M)
+            older = VERSION.sub(f".version {version}", text, count=1)
             at = Path(folder) / "old.ptx"
             at.write_text(older)
             done = subprocess.run([ptxas, "-arch=sm_75", "-o", f"{folder}/old.cubin", at], capture_output=True)
@@ -49,15 +54,14 @@ def lowest(nvcc, text):
     return text
 
 
-def make(nvcc):
+def compiled(nvcc):
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "fp.ptx"
         subprocess.run([nvcc, "-std=c++17", "-I.", "-ptx", "-arch=compute_75", "-o", out, SOURCES[0]], check=True,
                        cwd=TOP)
         text = out.read_text()
     text = re.sub(r"[ \t]+$", "", re.sub(r"^//.*\n|^\s*\n", "", text, flags=re.M), flags=re.M)
-    head = f"// made from fp_device.cu by make_ptx.py with nvcc {release(nvcc)}: do not edit\n// sources {source_hash()}\n"
-    return head + lowest(nvcc, text)
+    return f"// made from fp_device.cu by make_ptx.py with nvcc {release(nvcc)}: do not edit\n// sources {source_hash()}\n{text}"
 
 
 def check(nvcc):
@@ -66,7 +70,7 @@ def check(nvcc):
         return f"'{PTX.name}' is stale: run fingerprint/device/make_ptx.py"
     if not nvcc or f" nvcc {release(nvcc)}:" not in text:
         return None
-    if make(nvcc) != text:
+    if any_version(compiled(nvcc)) != any_version(text):
         return f"'{PTX.name}' is not what nvcc makes of the source: run fingerprint/device/make_ptx.py"
     return None
 
@@ -81,7 +85,8 @@ def main():
         if wrong:
             sys.exit(wrong)
         return
-    PTX.write_text(make(args.nvcc or "nvcc"))
+    nvcc = args.nvcc or "nvcc"
+    PTX.write_text(lowest(nvcc, compiled(nvcc)))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
  * Device = host for every kernel: all lengths and alignments, batches, several blocks, streams,
  * indirection, samples, views.
  *
- * usage: test_device [-l LIBRARY]     softgpu's libcuda.so.1; a GPU's by default
+ * usage: test_device [-l LIBRARY] [-u]     softgpu's libcuda.so.1; a GPU's by default
+ *
+ * All memory that is hashed was written, and no byte around it; with -u none was.
  */
 #include "tests/fingerprint/fp_test.h"
 #include "tests/fingerprint/plain.h"
+
+#include <unistd.h>
 
 #include "gpu.h"
 
@@ -356,6 +360,26 @@ static void test_device__views(void **state)
     assert_true(gpu_settled(&gpu));
 }
 
+static void test_device__memory_that_was_never_written(void **state)
+{
+    enum { N = 100001 };
+    struct tb_fpd_batch b;
+    CUdeviceptr at;
+    uint8_t *host = must_alloc(N);
+    uint64_t ticket;
+
+    (void)state;
+    NEED(cuMemAlloc, &at, N);
+    gpu_begin(&gpu, &b);
+    ticket = gpu_add(&gpu, &b, at, N, 0);
+    gpu_launch(&gpu, &b, gpu.sms, NULL);
+    NEED(cuCtxSynchronize);
+    NEED(cuMemcpyDtoH, host, at, N);
+    check(gpu_take(&gpu, ticket), tb_fp_host(host, N, 0), "buffer", N, 0);
+    NEED(cuMemFree, at);
+    free(host);
+}
+
 static void test_device__what_is_no_view_is_refused(void **state)
 {
     struct tb_fpd_strided none = {.elem = 0}, wide = {.elem = 17};
@@ -403,12 +427,26 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_device__what_is_no_view_is_refused),
         cmocka_unit_test(test_device__the_text_alone_loads_too),
     };
+    const struct CMUnitTest unwritten[] = {
+        cmocka_unit_test(test_device__memory_that_was_never_written),
+    };
+    const char *library = NULL;
+    bool only_unwritten = false;
     size_t bytes;
-    int failed;
+    int failed, opt;
 
+    while ((opt = getopt(argc, argv, "l:u")) != -1) {
+        if (opt == 'l')
+            library = optarg;
+        else if (opt == 'u')
+            only_unwritten = true;
+        else
+            return 2;
+    }
     tb_fp_init();
-    gpu_open(&gpu, argc == 3 && strcmp(argv[1], "-l") == 0 ? argv[2] : NULL, tb_fpd_image(&bytes));
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gpu_open(&gpu, library, tb_fpd_image(&bytes));
+    failed = only_unwritten ? cmocka_run_group_tests(unwritten, NULL, NULL)
+                            : cmocka_run_group_tests(tests, NULL, NULL);
     gpu_close(&gpu);
     return failed != 0;
 }
