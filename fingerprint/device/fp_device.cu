@@ -753,11 +753,17 @@ static __device__ struct pair buffer_sum(uint64_t src, const struct work &w)
 
 /* ------------------------------------------------------------------ results */
 
-/* Where results go: the head of all parameters. */
+/* Where results go. */
 struct table {
-    uint64_t slots, scratch, base;
+    uint64_t slots, scratch;
     uint32_t mask;
 };
+
+/* Asked before the leaves are read, so that nobody waits for it after them. */
+static __device__ __forceinline__ uint64_t ticket_of(uint64_t ticket, uint64_t base)
+{
+    return base ? ticket + *(const volatile uint64_t *)base : ticket;
+}
 
 static __device__ void stamp(const struct table &t, uint64_t ticket, struct pair body, uint64_t n)
 {
@@ -811,8 +817,6 @@ static __device__ bool add_blocks(struct pair *sum, struct scratch *s, uint32_t 
 static __device__ void finish(const struct table &t, uint64_t ticket, struct pair sum,
                               const struct work &w)
 {
-    if (t.base)
-        ticket += *(const volatile uint64_t *)t.base;
     add_warp(&sum);
     if (w.warps == 1
             ? threadIdx.x % 32 == 0
@@ -831,7 +835,6 @@ template <class B> static __device__ __forceinline__ void batch(const B &b)
 
     if (warp > end.first_block && end.bytes <= TB_FPD_ALONE)
         return;
-
     for (uint32_t k = threadIdx.x % 32; k - threadIdx.x % 32 < b.jobs; k += 32)
         found += __popc(__ballot_sync(ALL, k < b.jobs && b.job[k].first_block <= warp));
 
@@ -843,8 +846,9 @@ template <class B> static __device__ __forceinline__ void batch(const B &b)
     if (alone && warp != first)
         return;
     struct work w(job.bytes, job.rate, warp - first, alone ? 1 : next - first);
+    uint64_t ticket = ticket_of(job.ticket, b.base);
 
-    finish({b.slots, b.scratch, b.base, b.mask}, job.ticket, buffer_sum(job.src, w), w);
+    finish({b.slots, b.scratch, b.mask}, ticket, buffer_sum(job.src, w), w);
 }
 
 /* Zeroed when the module is loaded: whoever has no better place for it needs no memory and no wait.
@@ -871,10 +875,11 @@ extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
     struct work w(b.bytes, 1, blockIdx.x * WARPS + threadIdx.x / 32, gridDim.x * WARPS);
     struct view v(&b);
     struct pair sum = {0, 0};
+    uint64_t ticket = ticket_of(b.ticket, b.base);
 
     if (w.count > w.warps)
         sum = v.width == 16 ? quads(rows{v}, v, w, false) : quads(v, v, w, false);
     else if (w.rank < w.count)
         sum = any_leaf(v, w.bytes, w.rank);
-    finish({b.slots, b.scratch, b.base, b.mask}, b.ticket, sum, w);
+    finish({b.slots, b.scratch, b.mask}, ticket, sum, w);
 }

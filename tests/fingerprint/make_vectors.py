@@ -20,6 +20,7 @@ HEADER = """\
 # map N SEED PARTS HEX...: the coarse map of bytes(SEED, N), bodies as stored
 # strided N SEED OFFSET ELEM NDIM SIZES... STRIDES... BYTES HEX: fingerprint of the view of bytes(SEED, N)
 #     whose element (0, 0, ..) begins at byte OFFSET; BYTES is the n that went into L(n)
+# sampled N SEED RATE HEX: fingerprint of one leaf in RATE of bytes(SEED, N)
 """
 
 
@@ -82,6 +83,15 @@ def fingerprint(data, base):
     return stored(add(body(data, base), length(len(data))))
 
 
+def sampled(data, rate):
+    total, leaves = length(len(data)), -(-len(data) // LEAF)
+    for k in range(-(-leaves // rate)):
+        i = 0 if k == 0 else k * rate + ((f((k + 0x9E3779B97F4A7C15) & M) >> 32) * rate >> 32)
+        if i < leaves:
+            total = add(total, mix(leaf(data[i * LEAF:(i + 1) * LEAF]), i))
+    return stored(total)
+
+
 def coarse_map(data):
     leaves = -(-len(data) // LEAF)
     run = -(-leaves // 16)
@@ -125,6 +135,9 @@ def main():
         data = row_major(pattern(n, n), offset, elem, sizes, strides)
         print("strided", n, n, offset, elem, len(sizes), *sizes, *strides, len(data),
               fingerprint(data, 0))
+    for n, rate in ((0, 2), (1, 2), (4096, 7), (4097, 2), (100000, 2), (100000, 3), (100000, 1000), (262144, 5),
+                    (300001, 4), (300001, 73), (300001, 0xFFFFFFFF)):
+        print("sampled", n, n + 3, rate, sampled(pattern(n + 3, n), rate))
 
 
 if __name__ == "__main__":

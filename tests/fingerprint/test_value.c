@@ -215,6 +215,26 @@ static void test_map__parts_are_bodies_of_equal_runs(void **state)
     free(p);
 }
 
+static void test_sampled__one_leaf_of_each_run(void **state)
+{
+    struct rng rng = {31};
+    size_t room = 300 * TB_FP_LEAF;
+    uint8_t *p = must_alloc(room);
+
+    (void)state;
+    rng_fill(&rng, p, room);
+    for (int k = 0; k < 400; k++) {
+        size_t n = k < 40 ? (size_t)k * 1000 : rng_below(&rng, room);
+        uint32_t rate = (uint32_t)rng_log(&rng, 10);
+
+        assert_is(tb_fp_sampled(p, n, rate), plain_sampled(p, n, rate));
+        if (rate <= 1)
+            assert_is(tb_fp_sampled(p, n, rate), plain_fp(p, n, 0));
+    }
+    assert_is(tb_fp_sampled(NULL, 0, 5), plain_length(0));
+    free(p);
+}
+
 static void test_store__bytes_are_little_endian(void **state)
 {
     static const uint8_t want[16] = {8,    7,    6,    5,    4,    3,    2,    1,
@@ -395,6 +415,15 @@ static void check_map(char **w, int count)
     free(p);
 }
 
+static void check_sampled(char **w, int count)
+{
+    uint8_t *p = pattern(w[1], w[2]);
+
+    assert_int_equal(count, 5);
+    assert_stored(tb_fp_sampled(p, dec(w[1]), (uint32_t)dec(w[3])), w[4]);
+    free(p);
+}
+
 static void check_strided(char **w, int count)
 {
     uint8_t *p = pattern(w[1], w[2]);
@@ -418,8 +447,9 @@ static const struct {
     void (*check)(char **words, int count);
     int least; /* rows the file must have */
 } checks[] = {
-    {"leaf", check_leaf, 18}, {"mix", check_mix, 35}, {"length", check_length, 5},
-    {"fp", check_fp, 42},     {"map", check_map, 8},  {"strided", check_strided, 18},
+    {"leaf", check_leaf, 18},       {"mix", check_mix, 35}, {"length", check_length, 5},
+    {"fp", check_fp, 42},           {"map", check_map, 8},  {"strided", check_strided, 18},
+    {"sampled", check_sampled, 11},
 };
 
 static void check_row(char *line, int *seen)
@@ -487,6 +517,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_stream__final_can_be_asked_at_any_time),
     cmocka_unit_test(test_leaves__give_the_body_and_can_be_updated),
     cmocka_unit_test(test_map__parts_are_bodies_of_equal_runs),
+    cmocka_unit_test(test_sampled__one_leaf_of_each_run),
     cmocka_unit_test(test_store__bytes_are_little_endian),
     cmocka_unit_test(test_pool__value_is_independent_of_the_split),
     cmocka_unit_test(test_pool__is_not_called_below_min_or_alone),
