@@ -99,20 +99,25 @@ static struct memory *find(struct tb_continuity *c, uint64_t alloc, bool make)
     return m;
 }
 
+static void forget(struct tb_continuity *c, struct memory *m)
+{
+    struct memory **at = chain_of(c, m->alloc);
+
+    while (*at && *at != m)
+        at = &(*at)->chain;
+    *at = m->chain;
+    unlink_use(c, m);
+    c->extents -= m->n;
+    c->memories--;
+    free(m->e);
+    free(m);
+}
+
 /* Numbers are never used again, and nobody says what was freed: the longest unused ones go. */
 static void forget_oldest(struct tb_continuity *c)
 {
-    while (c->extents + c->memories > c->limit && c->oldest) {
-        struct memory *m = c->oldest, **at = chain_of(c, m->alloc);
-        while (*at != m)
-            at = &(*at)->chain;
-        *at = m->chain;
-        unlink_use(c, m);
-        c->extents -= m->n;
-        c->memories--;
-        free(m->e);
-        free(m);
-    }
+    while (c->extents + c->memories > c->limit && c->oldest)
+        forget(c, c->oldest); /* NOLINT(clang-analyzer-unix.Malloc): it is in no list any more */
 }
 
 /* Index of the first extent that ends behind @lo. */
@@ -148,7 +153,7 @@ static void replace(struct tb_continuity *c, struct memory *m, int64_t lo, int64
     }
     if (m->n > j && i + add != j)
         memmove(m->e + i + add, m->e + j, (m->n - j) * sizeof(*m->e));
-    if (add)
+    if (add && m->e)
         m->e[i] = *e;
     c->extents += add;
     c->extents -= j - i;
@@ -193,7 +198,7 @@ static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t
 
     if (!m)
         return;
-    if (i == m->n || m->e[i].lo >= e->hi) { /* nobody was seen here: from now on it must stay */
+    if (!m->e || i == m->n || m->e[i].lo >= e->hi) { /* nobody was seen here: now it must stay */
         replace(c, m, e->lo, e->hi, e);
         return;
     }

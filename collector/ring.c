@@ -148,8 +148,8 @@ static bool fifo_room(struct tb_ring *r, size_t bytes)
 {
     if (r->fifo_end + bytes <= r->fifo_size)
         return true;
-    if (r->fifo_start >= r->fifo_size / 2) { /* seldom: what comes in little by little is not moved
-                                                each time */
+    /* Seldom: what comes in little by little is not moved each time. */
+    if (r->fifo_start && r->fifo_start >= r->fifo_size / 2) {
         memmove(r->fifo, r->fifo + r->fifo_start, r->fifo_end - r->fifo_start);
         r->fifo_end -= r->fifo_start;
         r->fifo_start = 0;
