@@ -48,7 +48,7 @@ static void read_text(struct work *w, const char *text, size_t n)
         w->status = tb_fail(w->err, TB_ERR_LIMIT, "more than 1 GiB of PTX");
         return;
     }
-    st = sg_ptx_parse(text, n, "ptx", &m, &why);
+    st = sg_ptx_parse_all(text, n, "ptx", &m, &why);
     if (st == TB_OK) {
         w->read++;
         if (!analyse(w, m))

@@ -141,7 +141,7 @@ static bool qualifiers(struct sg_px *p, struct sg_px_decl *d)
 /* Textures and the like are legal PTX that this device does not have. */
 static bool refuse_opaque(struct sg_px *p, const struct sg_px_decl *d)
 {
-    if (!sg_px_is_opaque(d->type))
+    if (p->opaque || !sg_px_is_opaque(d->type))
         return true;
     return sg_px_fail(p, TB_ERR_UNSUPPORTED, p->tok.line, ".%s '%.*s' is not supported",
                       sg_ptx_mod_name(d->type), sg_px_cut(&p->tok), p->tok.s);
@@ -200,7 +200,9 @@ static void shape(struct sg_ptx_var *v, const struct sg_px_decl *d)
     v->linkage = d->linkage;
     v->space = d->space;
     v->type = d->type;
-    v->elem_size = d->type == SG_M_PRED ? 1 : d->vec * sg_ptx_type_size(d->type);
+    v->elem_size = d->vec * sg_ptx_type_size(d->type);
+    if (v->elem_size == 0)
+        v->elem_size = d->type == SG_M_PRED ? 1 : 8; /* a texture's handle */
     v->align = d->align ? d->align : v->elem_size;
     v->managed = d->managed;
     v->size = v->elem_size;

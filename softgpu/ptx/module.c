@@ -273,7 +273,7 @@ static void release(struct sg_px *p)
     free(p);
 }
 
-enum tb_status sg_ptx_parse(const char *text, size_t n, const char *name,
+static enum tb_status parse(const char *text, size_t n, const char *name, bool opaque,
                             struct sg_ptx_module **out, struct tb_error *err)
 {
     struct sg_px *p = NULL;
@@ -297,6 +297,7 @@ enum tb_status sg_ptx_parse(const char *text, size_t n, const char *name,
     p->line = 1;
     p->name = name;
     p->err = err;
+    p->opaque = opaque;
     sg_px_lookup_init(p);
     if (module(p))
         *out = p->mod;
@@ -308,6 +309,18 @@ out:
         release(p);
     }
     return st;
+}
+
+enum tb_status sg_ptx_parse(const char *text, size_t n, const char *name,
+                            struct sg_ptx_module **out, struct tb_error *err)
+{
+    return parse(text, n, name, false, out, err);
+}
+
+enum tb_status sg_ptx_parse_all(const char *text, size_t n, const char *name,
+                                struct sg_ptx_module **out, struct tb_error *err)
+{
+    return parse(text, n, name, true, out, err);
 }
 
 void sg_ptx_free(struct sg_ptx_module *m)

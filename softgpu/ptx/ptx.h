@@ -228,6 +228,10 @@ struct sg_ptx_module {
  */
 TB_MUST_CHECK enum tb_status sg_ptx_parse(const char *text, size_t n, const char *name,
                                           struct sg_ptx_module **out, struct tb_error *err);
+/** sg_ptx_parse_all - the same for who reads and does not execute: textures and surfaces are
+ * variables of 8 bytes */
+TB_MUST_CHECK enum tb_status sg_ptx_parse_all(const char *text, size_t n, const char *name,
+                                              struct sg_ptx_module **out, struct tb_error *err);
 void sg_ptx_free(struct sg_ptx_module *m); /* NULL is legal */
 
 /* Convenience of decoders: does @insn have modifier @mod? */

@@ -175,6 +175,7 @@ struct sg_px {
     uint32_t loc_file, loc_line;
     uint64_t init_bytes;
     bool uses_vars; /* the instruction has VAR operands */
+    bool opaque;    /* textures and the like are taken */
 
     uint16_t ops[512], mods[2048];
 };

@@ -423,6 +423,23 @@ static void test_rules__instructions(void **state)
          HEAD KERNEL(LOAD "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%d1, {%r1}];"
                           "sust.b.1d.b32.trap [%d2, {%r1}], {%r2};"),
          "k 0:8=v 8:8=v 16:4=v UNTRACED_WRITE UNTRACED_READ"},
+        {"textures that are variables",
+         HEAD ".global .texref t; .global .samplerref s; .global .surfref u;\n"
+              ".visible .entry k(.param .texref a, .param .u64 p)\n{\n.reg .f32 %f<5>;"
+              ".reg .b32 %r<3>; .reg .b64 %d1;\nld.param.u64 %d1, [p];"
+              "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [t, {%f1, %f2}];"
+              "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [a, s, {%r1}];"
+              "sust.b.1d.b32.trap [u, {%r1}], {%r2};"
+              "st.global.f32 [%d1], %f1;\nret;\n}\n",
+         "k 8:8=w/f32 UNTRACED_WRITE UNTRACED_READ"},
+        {"tensor memory",
+         HEAD ".shared .align 8 .b8 s[16];\n" KERNEL(
+             "ld.param.u64 %d1, [p]; mov.u32 %r1, s;"
+             "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 64;"
+             "ld.shared.b32 %r2, [%r1];"
+             "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r3}, [%r2]; tcgen05.wait::ld.sync.aligned;"
+             "st.global.b32 [%d1], %r3;"),
+         "k 0:8=w"},
         {"matrices",
          HEAD KERNEL(LOAD "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r2, %r3, %r4, %r5, "
                           "%r6, %r7, %r8, %r9}, [%d1], %r1;"
