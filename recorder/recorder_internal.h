@@ -69,6 +69,7 @@ struct tb_rt_ring {
 
 #define TB_RT_RANGES 16
 #define TB_RT_RANGE_TEXT 64
+#define TB_RT_RANGE_PATH 192 /* of ranges in an event's name, about */
 
 struct tb_rec_thread {
     struct tb_rt_ring *ring;

@@ -21,15 +21,34 @@ static void step_is(uint64_t now)
     __atomic_store_n(&tb_rt.page->step, now, __ATOMIC_RELAXED);
 }
 
-/* "\t\touter>inner": neither phase nor module is known here. */
+/* A name as a part of an event's name, where '/', '#' and ':' have a meaning. */
+static size_t part(char *out, size_t size, const char *name)
+{
+    size_t n = tb_rt_copy(out, size, name);
+
+    for (; *out; out++)
+        if (*out == '/' || *out == '#' || *out == ':')
+            *out = '_';
+    return n;
+}
+
+/*
+ * "outer\tmiddle.inner\touter>middle>inner": the outermost range takes the place of the phase, the
+ * others that of the module path, as far as it has room in the name of an event.
+ */
 static size_t range_name(const struct tb_rec_thread *t, char *out, size_t size)
 {
     uint32_t depth = t->range_depth < TB_RT_RANGES ? t->range_depth : TB_RT_RANGES;
-    size_t n = tb_rt_copy(out, size, "\t\t");
+    size_t n = part(out, size, t->range_text[0]);
 
+    n += tb_rt_copy(out + n, size - n, "\t");
+    for (uint32_t i = 1; i < depth && n < TB_RT_RANGE_PATH; i++) {
+        n += i > 1 ? tb_rt_copy(out + n, size - n, ".") : 0;
+        n += part(out + n, size - n, t->range_text[i]);
+    }
+    n += tb_rt_copy(out + n, size - n, "\t");
     for (uint32_t i = 0; i < depth; i++) {
-        if (i)
-            n += tb_rt_copy(out + n, size - n, ">");
+        n += i ? tb_rt_copy(out + n, size - n, ">") : 0;
         n += tb_rt_copy(out + n, size - n, t->range_text[i]);
     }
     return n;
@@ -37,7 +56,7 @@ static size_t range_name(const struct tb_rec_thread *t, char *out, size_t size)
 
 static uint32_t range(struct tb_rec_thread *t)
 {
-    char text[TB_RT_RANGES * (TB_RT_RANGE_TEXT + 1) + 4];
+    char text[(TB_RT_RANGES + 6) * (TB_RT_RANGE_TEXT + 1)];
 
     if (t->range)
         return t->range;
