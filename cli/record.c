@@ -120,6 +120,7 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         .argv = r->argv,
         .libdir = libdir,
         .attach = attach[r->attach],
+        .device = r->device == TB_CLI_DEVICE_SOFTGPU ? "softgpu" : NULL,
         .progress = !r->quiet && isatty(STDERR_FILENO),
         .quiet = r->quiet,
     };

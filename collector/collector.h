@@ -22,6 +22,7 @@ struct tb_collector_options {
     char *const *argv;  /* the job, NULL-terminated */
     struct tb_wire_config config;
     const char *libdir; /* folder of libtwinbit.so, the tap's source and the Python package */
+    const char *device; /* "softgpu", the software one; NULL: what the host has */
     const char *attach; /* "preload" (or NULL), "python" (import hook by PYTHONPATH), "none" */
     bool progress;      /* stderr is a terminal: show events/s, size, overhead */
     bool quiet;         /* no closing paragraph */

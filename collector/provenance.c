@@ -199,6 +199,8 @@ static void what_was_asked(struct tb_store *store, const struct tb_collector_opt
     }
     if (c->snapshots[0])
         meta(store, "snapshots", c->snapshots);
+    if (o->device)
+        meta(store, "device", o->device);
     if (c->cuda_tap != TB_CUDA_TAP_NONE)
         what_was_asked_of_cuda(store, c);
 }

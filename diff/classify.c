@@ -589,23 +589,25 @@ static void pair_of_runs(const struct report_builder *rb, struct root *r, const 
     const char *level = rb->a->files ? tb_trace_meta(rb->a->trace[0], "level") : NULL;
     char options[1200];
     const char *command[2] = {rb->rep->run[0].command, rb->rep->run[1].command};
-    const char *env[2];
+    const char *device[2] = {rb->rep->run[0].device, rb->rep->run[1].device}, *env[2];
 
     (void)snprintf(
         options, sizeof(options), "%s%s",
         is_device(r->kind) && level && strcmp(level, "kernel") == 0 ? "--level kernel " : "", more);
-    if (strcmp(command[0], command[1]) == 0 && strcmp(rb->setting[0], rb->setting[1]) == 0) {
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %.700s -- %.250s", options,
-                       command[0]);
+    if (strcmp(command[0], command[1]) == 0 && strcmp(device[0], device[1]) == 0 &&
+        strcmp(rb->setting[0], rb->setting[1]) == 0) {
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %s%.700s -- %.250s",
+                       device[0], options, command[0]);
         return;
     }
     for (int i = 0; i < 2; i++)
         env[i] = rb->setting[i][0] == '-' ? "env " : "";
     (void)snprintf(
         r->r.next, sizeof(r->r.next),
-        "%s%stwinbit run --force %.300s -o next-a.twinbit -- %.250s; %s%stwinbit run --force "
+        "%s%stwinbit run %s--force %.300s -o next-a.twinbit -- %.250s; %s%stwinbit run %s--force "
         "%.300s -o next-b.twinbit -- %.250s; twinbit diff next-a.twinbit next-b.twinbit",
-        env[0], rb->setting[0], options, command[0], env[1], rb->setting[1], options, command[1]);
+        env[0], rb->setting[0], device[0], options, command[0], env[1], rb->setting[1], device[1],
+        options, command[1]);
 }
 
 static void with_snapshots(const struct report_builder *rb, struct root *r)
@@ -628,13 +630,13 @@ static void with_snapshots(const struct report_builder *rb, struct root *r)
 
 void next_command(const struct report_builder *rb, struct root *r)
 {
-    const char *command = rb->rep->run[0].command;
+    const char *command = rb->rep->run[0].command, *device = rb->rep->run[0].device;
     bool named = r->r.a.name_known || r->r.b.name_known;
     char options[128];
 
     switch (r->r.cause) {
     case TB_CAUSE_STATE:
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect -- %.900s", command);
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect %s-- %.900s", device, command);
         return;
     case TB_CAUSE_CONTROL_FLOW:
     case TB_CAUSE_ORDER:
@@ -650,8 +652,8 @@ void next_command(const struct report_builder *rb, struct root *r)
     if (r->r.tensor.known && !r->r.elements_known && named)
         with_snapshots(rb, r);
     else if (r->r.elements_known)
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 --inputs -- %.900s",
-                       command);
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 %s--inputs -- %.900s",
+                       device, command);
     else
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect -- %.900s", command);
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect %s-- %.900s", device, command);
 }

@@ -225,6 +225,7 @@ struct tb_diff_run_info {
     uint32_t processes, threads;
     bool complete;
     char command[1024]; /* of its first process */
+    char device[32];    /* "--device softgpu " if that was said, for the next command; else "" */
 };
 
 struct tb_diff_report {
