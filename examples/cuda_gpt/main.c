@@ -62,17 +62,21 @@ static void one_step(struct gpt_model *m, const struct gpt_text *text, struct pu
     int *targets = p->targets + (size_t)slot * (size_t)rows;
     size_t bytes = (size_t)rows * sizeof(int);
 
+    twinbit_range_push("batch");
     GPT_CUDA(cudaEventSynchronize(p->done[slot])); /* the slot's last user has ended */
     gpt_text_batch(text, m->o.seed, step, m->o.batch, m->o.context, tokens, targets);
     GPT_CUDA(cudaMemcpyAsync(m->tokens, tokens, bytes, cudaMemcpyHostToDevice, m->stream[0]));
     GPT_CUDA(cudaMemcpyAsync(m->targets, targets, bytes, cudaMemcpyHostToDevice, m->stream[0]));
+    twinbit_range_pop();
     if (graph)
         GPT_CUDA(cudaGraphLaunch(graph, m->stream[0]));
     else
         gpt_step(m);
+    twinbit_range_push("loss");
     GPT_CUDA(cudaMemcpyAsync(&p->loss[slot], m->loss, sizeof(*p->loss), cudaMemcpyDeviceToHost,
                              m->stream[0]));
     GPT_CUDA(cudaEventRecord(p->done[slot], m->stream[0]));
+    twinbit_range_pop();
     twinbit_step();
 }
 
@@ -133,7 +137,9 @@ int main(int argc, char **argv)
 
     gpt_options_read(&o, argc, argv);
     need_device();
+    twinbit_range_push("start");
     struct gpt_model *m = gpt_model_new(&o);
+    twinbit_range_pop();
     printf("cuda_gpt: %d layers, width %d, %d heads, batch %d x %d, %zu parameters\n", o.layers,
            o.width, o.heads, o.batch, o.context, m->n_values);
     uint64_t losses = train(m);
