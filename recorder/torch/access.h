@@ -316,6 +316,7 @@ static bool hash_queued(struct tb_rec_thread *rt, Acc &a, const int64_t *dims)
         R->cover(rt, 1, TB_REC_NO_SEQ, "tensor", "cuda", "its stream cannot be found", 1);
         return false;
     }
+    OnDevice there(c10::Device(c10::kCUDA, (c10::DeviceIndex)device));
     if (!cuda->hash(rt, device, stream, &v, &w))
         return false;
     a.fp = tb_fp{w.fp_a, w.fp_b};

@@ -141,6 +141,33 @@ static c10::Device current_cuda()
     return impl ? impl->getDevice() : c10::Device(c10::kCPU);
 }
 
+// OnDevice - makes @d the current device of this thread for a while: work is queued in its context
+class OnDevice
+{
+  public:
+    explicit OnDevice(c10::Device d) : impl_(cuda_impl())
+    {
+        if (!impl_)
+            return;
+        was_ = impl_->getDevice();
+        moved_ = d.has_index() && was_ != d;
+        if (moved_)
+            impl_->setDevice(d);
+    }
+    ~OnDevice()
+    {
+        if (moved_)
+            impl_->uncheckedSetDevice(was_);
+    }
+    OnDevice(const OnDevice &) = delete;
+    OnDevice &operator=(const OnDevice &) = delete;
+
+  private:
+    const DeviceImpl *impl_;
+    c10::Device was_{c10::kCUDA, 0};
+    bool moved_ = false;
+};
+
 template <class C>
 static auto is_pinned(C &context, const void *p, int)
     -> decltype(context.isPinnedPtr(p, std::optional<c10::DeviceType>()))

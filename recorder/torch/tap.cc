@@ -611,6 +611,7 @@ static void snapshot_device(Ctx *c, struct tb_rec_thread *rt, uint64_t seq)
         for (const Acc &w : b->accs)
             over |= a.mode == 'r' && w.mode == 'w' && w.storage == a.storage;
         if (!over) {
+            OnDevice there(a.device.is_cpu() ? c10::Device(c10::kCUDA, a.copied_by) : a.device);
             tb_rec_view v = view_of(a, b->arena.data() + a.dims);
             const tb_rec_cuda *cuda = R->cuda();
             void *stream;

@@ -65,7 +65,10 @@ cat out
 matches out '^DIVERGED +1 root, first: step 1, forward:, job::twice#0, out$'
 matches out '^  tensor +out \(written\): f32 \[6,8\] on cuda:0$'
 matches out '^  elements +1 of 48 differ; first: 21 = \[2,5\]$'
-for i in 1 2 3 4; do
+record 5.twinbit --inputs -- job.py
+diff bare out >&2 || fail "with --inputs the job's output (>) is not the bare one's (<)"
+for i in 1 2 3 4 5; do
     expect 0 tb show $i.twinbit coverage
     lacks out 'not covered'
+    lacks out 'unseen'
 done
