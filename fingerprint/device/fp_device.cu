@@ -762,7 +762,13 @@ struct table {
 /* Asked before the leaves are read, so that nobody waits for it after them. */
 static __device__ __forceinline__ uint64_t ticket_of(uint64_t ticket, uint64_t base)
 {
-    return base ? ticket + *(const volatile uint64_t *)base : ticket;
+    return base ? ticket + *(const volatile uint64_t *)base - 1 : ticket;
+}
+
+/* Nobody has drawn tickets for this launch: it must write nothing. */
+static __device__ __forceinline__ bool is_unwanted(uint64_t base)
+{
+    return base && *(const volatile uint64_t *)base == 0;
 }
 
 static __device__ void stamp(const struct table &t, uint64_t ticket, struct pair body, uint64_t n)
@@ -830,9 +836,11 @@ static __device__ void finish(const struct table &t, uint64_t ticket, struct pai
 template <class B> static __device__ __forceinline__ void batch(const B &b)
 {
     uint32_t warp = blockIdx.x * WARPS + threadIdx.x / 32;
-    const struct tb_fpd_job &end = b.job[b.jobs - 1];
+    const struct tb_fpd_job &end = b.job[b.jobs ? b.jobs - 1 : 0];
     uint32_t found = 0; /* jobs that begin at this warp or before */
 
+    if (is_unwanted(b.base) || !b.jobs)
+        return;
     if (warp > end.first_block && end.bytes <= TB_FPD_ALONE)
         return;
     for (uint32_t k = threadIdx.x % 32; k - threadIdx.x % 32 < b.jobs; k += 32)
@@ -855,6 +863,14 @@ template <class B> static __device__ __forceinline__ void batch(const B &b)
  */
 extern "C" {
 __device__ struct scratch twinbit_fp_scratch[TB_FPD_SLOTS];
+/* One for each executable graph whose nodes are hashed. */
+__device__ unsigned long long twinbit_fp_bases[TB_FPD_BASES];
+}
+
+extern "C" __global__ void twinbit_fp_base(const __grid_constant__ struct tb_fpd_base b)
+{
+    if (threadIdx.x == 0)
+        *(volatile uint64_t *)b.address = b.value;
 }
 
 extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
@@ -872,6 +888,8 @@ extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
 extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
     twinbit_fp_strided(const __grid_constant__ struct tb_fpd_strided b)
 {
+    if (is_unwanted(b.base))
+        return;
     struct work w(b.bytes, 1, blockIdx.x * WARPS + threadIdx.x / 32, gridDim.x * WARPS);
     struct view v(&b);
     struct pair sum = {0, 0};

@@ -31,7 +31,8 @@ static bool load_kernels(struct tb_cu_ctx *c)
     return d->cuModuleLoadData(&c->module, tb_fpd_image(&bytes)) == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->few, c->module, "twinbit_fp_few") == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->batch, c->module, "twinbit_fp_batch") == CUDA_SUCCESS &&
-           d->cuModuleGetFunction(&c->strided, c->module, "twinbit_fp_strided") == CUDA_SUCCESS;
+           d->cuModuleGetFunction(&c->strided, c->module, "twinbit_fp_strided") == CUDA_SUCCESS &&
+           d->cuModuleGetFunction(&c->set_base, c->module, "twinbit_fp_base") == CUDA_SUCCESS;
 }
 
 static bool hand_over(struct tb_cu_ctx *c, int fd)
@@ -72,6 +73,9 @@ static bool find_scratch(struct tb_cu_ctx *c)
 {
     size_t bytes = 0;
 
+    if (tb_cu.driver.cuModuleGetGlobal_v2(&c->bases, &bytes, c->module, "twinbit_fp_bases") !=
+        CUDA_SUCCESS)
+        c->bases = 0;
     return tb_cu.driver.cuModuleGetGlobal_v2(&c->scratch, &bytes, c->module,
                                              "twinbit_fp_scratch") == CUDA_SUCCESS &&
            bytes >= (size_t)TB_CU_SLOTS * TB_FPD_SCRATCH;
@@ -119,17 +123,21 @@ static void release(struct tb_cu_ctx *c)
         (void)d->cuMemHostUnregister(c->slot);
     if (c->module && d->cuModuleUnload)
         (void)d->cuModuleUnload(c->module);
-    c->scratch = c->slots = 0;
+    c->scratch = c->slots = c->bases = 0;
     c->module = NULL;
 }
 
+/* Stamped by the device, or given back undrawn. */
 static bool all_stamped(const struct tb_cu_ctx *c)
 {
     uint64_t first = c->ticket > TB_CU_SLOTS ? c->ticket - TB_CU_SLOTS : 0;
 
-    for (uint64_t t = first; t < c->ticket; t++)
-        if (__atomic_load_n(&c->slot[t & (TB_CU_SLOTS - 1)].stamp, __ATOMIC_ACQUIRE) != t + 1)
+    for (uint64_t t = first; t < c->ticket; t++) {
+        const struct tb_wire_slot *s = &c->slot[t & (TB_CU_SLOTS - 1)];
+        if (__atomic_load_n(&s->stamp, __ATOMIC_ACQUIRE) != t + 1 &&
+            __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != t + 1)
             return false;
+    }
     return true;
 }
 
@@ -149,6 +157,7 @@ static void at_exit(void)
         for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
             if (c->handle == now && c->state == TB_CU_CTX_READY && all_stamped(c)) {
                 tb_cu_snapshots_release(c);
+                tb_cu_graphs_release(c);
                 release(c);
             }
     api->leave();

@@ -60,7 +60,14 @@
     X(cuGraphKernelNodeGetParams_v2)                                                               \
     X(cuGraphMemcpyNodeGetParams)                                                                  \
     X(cuGraphMemsetNodeGetParams)                                                                  \
-    X(cuGraphChildGraphNodeGetGraph)
+    X(cuGraphChildGraphNodeGetGraph)                                                               \
+    X(cuGraphClone)                                                                                \
+    X(cuGraphDestroy)                                                                              \
+    X(cuGraphNodeFindInClone)                                                                      \
+    X(cuGraphAddKernelNode_v2)                                                                     \
+    X(cuGraphAddDependencies_v2)                                                                   \
+    X(cuGraphNodeGetDependentNodes_v2)                                                             \
+    X(cuGraphExecKernelNodeSetParams_v2)
 
 struct tb_cu_driver {
 #define TB_CU_MEMBER(name) __typeof__(name) *name;
@@ -195,10 +202,23 @@ struct tb_cu_event {
     struct tb_cu_clocks at;
 };
 
+/** struct tb_cu_graph_job - what a hash behind a node of a graph is of */
+struct tb_cu_graph_job {
+    uint64_t ordinal, address, bytes;
+    uint64_t rate;
+};
+
 struct tb_cu_node {
     struct tb_cu_node *next;
     uint64_t handle; /* CUgraphNode in the graph the exec was made from */
-    uint8_t type;    /* CUgraphNodeType */
+    uint64_t alias;  /* the same node of the graph it was made from before an update, 0: none */
+    uint64_t twin;   /* in the clone with hashes, 0: there is none */
+    uint64_t hash;   /* the node behind the twin, 0: nothing is hashed there */
+    struct tb_cu_graph_job *job;
+    uint32_t jobs, room, slot; /* slot: of its first ticket, from the exec's */
+    uint32_t grid[3], block_dim[3], shared;
+    bool disabled;
+    uint8_t type; /* CUgraphNodeType */
     struct tb_cu_kernel *kernel;
     uint32_t param_bytes;
     uint8_t *block; /* param_bytes of arguments */
@@ -210,10 +230,19 @@ struct tb_cu_node {
 
 /** struct tb_cu_exec - an executable graph */
 struct tb_cu_exec {
+    struct tb_cu_exec *next_free;
     uint64_t handle;
     uint32_t ordinal, kernels, copies;
     bool partial; /* some nodes could not be looked into */
+    bool nested;  /* it has child graphs */
     struct tb_cu_node *first, **last;
+    /* where nodes are hashed one by one (graph_hash.c) */
+    CUgraph clone; /* NULL: the graph is hashed as a whole */
+    struct tb_cu_ctx *ctx;
+    uint32_t base, slots; /* index of its word; tickets a launch */
+    uint64_t ticket;      /* the first of the launch under way */
+    bool drawn, unsafe;
+    struct tb_cu_use use; /* its last launch */
 };
 
 /* ---------------------------------------------------------------- contexts */
@@ -229,11 +258,12 @@ struct tb_cu_ctx {
     int device;
     uint32_t sms, table;
     CUmodule module;
-    CUfunction few, batch, strided;
+    CUfunction few, batch, strided, set_base;
     struct tb_wire_slots *page;
     struct tb_wire_slot *slot;
     uint64_t ticket; /* next */
     CUdeviceptr slots, scratch;
+    CUdeviceptr bases; /* words for tickets of graphs, 0: there are none */
 };
 
 /** tb_cu_ctx - the current context, prepared if that is possible; NULL: none, or CUDA may not be
@@ -314,6 +344,8 @@ void tb_cu_work_before(struct tb_cu_work *w);
 /** tb_cu_work_end - the work is queued: hash what it wrote, write the event, now or when CUDA may
  * be called. Takes @w */
 void tb_cu_work_end(struct tb_cu_work *w);
+/** tb_cu_work_ordered - the event with its stream, of what is hashed already. Takes @w */
+void tb_cu_work_ordered(struct tb_cu_work *w);
 /** tb_cu_work_write - the event alone. Takes @w */
 void tb_cu_work_write(struct tb_cu_work *w);
 /** tb_cu_detail - "\tkey=value" for the site */
@@ -354,6 +386,8 @@ struct tb_cu {
     struct tb_cu_map unknown;
     struct tb_cu_kernel *new_kernels; /* not asked for yet */
     struct tb_cu_node *free_nodes;
+    struct tb_cu_exec *free_execs;
+    uint32_t bases; /* words that are in use */
     struct tb_cu_snap *snaps;
     uint64_t peers[64]; /* device -> the devices whose memory it may use */
     bool on_exit;
@@ -465,6 +499,30 @@ void tb_cu_graph_exit(struct tb_cuda_call *c);
 void tb_cu_graph_enter(struct tb_cuda_call *c);
 void tb_cu_context_enter(struct tb_cuda_call *c);
 void tb_cu_context_exit(struct tb_cuda_call *c);
+
+/** tb_cu_node_works - is it a kernel, a copy or a set? */
+bool tb_cu_node_works(const struct tb_cu_node *n);
+/** tb_cu_node_accesses - what it reads and writes; under the lock */
+void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n);
+/** tb_cu_exec_describe - what @graph does; not known by a handle yet. NULL: no memory */
+struct tb_cu_exec *tb_cu_exec_describe(CUgraph graph);
+void tb_cu_exec_register(struct tb_cu_exec *x, uint64_t handle);
+void tb_cu_exec_drop(struct tb_cu_exec *x);
+/** tb_cu_exec_exchange - the nodes of two */
+void tb_cu_exec_exchange(struct tb_cu_exec *x, struct tb_cu_exec *y);
+struct tb_cu_node *tb_cu_exec_node(struct tb_cu_exec *x, uint64_t handle);
+
+/* graph_hash.c: around the calls; the second of a pair is true if there was a clone */
+void tb_cu_graph_instantiating(struct tb_cuda_call *c);
+bool tb_cu_graph_instantiated(struct tb_cuda_call *c);
+void tb_cu_graph_updating(struct tb_cuda_call *c, struct tb_cu_exec *x);
+bool tb_cu_graph_updated(struct tb_cuda_call *c, struct tb_cu_exec *x);
+void tb_cu_graph_node_enter(struct tb_cuda_call *c, struct tb_cu_exec *x);
+void tb_cu_graph_node_exit(struct tb_cuda_call *c);
+void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread);
+/** tb_cu_graphs_release - at exit: the clones that hash in @c */
+void tb_cu_graphs_release(const struct tb_cu_ctx *c);
+void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_thread, bool ok);
 
 /** tb_cu_box - where a copy of three dimensions goes to and comes from */
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);

@@ -22,6 +22,7 @@ struct tb_cuda_call {
     bool legal;  /* CUDA may be called from here: not inside a callback of CUPTI */
     int result;  /* CUresult; on exit */
     const void *params; /* struct tb_<name>_params; what it points to is the job's */
+    void *change;       /* @params, if arguments may still be changed at enter; else NULL */
     uint64_t *user;     /* 0 at enter, kept until exit */
 };
 

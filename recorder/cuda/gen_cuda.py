@@ -98,14 +98,15 @@ def write_exports(out, functions, order, hooked):
     for name in hooked:
         f = functions[name]
         args = ", ".join(n for _, n in f.params)
+        fields = ", ".join(f"p_.{n}" for _, n in f.params)  # the engine may have changed them
         index = order[name]
         cast = f"__typeof__(&{name})"
         out.write(f"\n#undef {name}\n{f.declaration()};\nTB_SHIM_EXPORT {f.declaration()}\n{{\n"
                   f"    struct tb_{name}_params p_ = {{{args or '0'}}};\n"
                   f"    uint64_t user_ = 0;\n"
-                  f"    struct tb_cuda_call call_ = {{.id = {f.id}, .legal = true, .params = &p_, .user = &user_}};\n"
+                  f"    struct tb_cuda_call call_ = {{.id = {f.id}, .legal = true, .params = &p_, .change = &p_, .user = &user_}};\n"
                   f"    bool told_ = tb_shim_enter(&call_);\n\n"
-                  f"    call_.result = (int)(({cast})tb_shim_function({index}))({args});\n"
+                  f"    call_.result = (int)(({cast})tb_shim_function({index}))({fields});\n"
                   f"    tb_shim_exit(&call_, told_);\n    return (CUresult)call_.result;\n}}\n")
 
 

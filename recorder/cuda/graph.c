@@ -10,10 +10,10 @@
 
 /* ---------------------------------------------------------------- nodes */
 
-static struct tb_cu_node *node_of(struct tb_cu_exec *x, uint64_t handle)
+struct tb_cu_node *tb_cu_exec_node(struct tb_cu_exec *x, uint64_t handle)
 {
     for (struct tb_cu_node *n = x->first; n; n = n->next)
-        if (n->handle == handle)
+        if (n->handle == handle || n->alias == handle)
             return n;
     return NULL;
 }
@@ -71,6 +71,18 @@ static bool keep_block(struct tb_cu_node *n, const uint8_t *block, uint32_t byte
     return true;
 }
 
+/* What launches have in common with kernel nodes, of either version of the struct. */
+#define KEEP_SHAPE(n, p)                                                                           \
+    do {                                                                                           \
+        (n)->grid[0] = (p)->gridDimX;                                                              \
+        (n)->grid[1] = (p)->gridDimY;                                                              \
+        (n)->grid[2] = (p)->gridDimZ;                                                              \
+        (n)->block_dim[0] = (p)->blockDimX;                                                        \
+        (n)->block_dim[1] = (p)->blockDimY;                                                        \
+        (n)->block_dim[2] = (p)->blockDimZ;                                                        \
+        (n)->shared = (p)->sharedMemBytes;                                                         \
+    } while (0)
+
 static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t function,
                         void **params, void **extra)
 {
@@ -112,6 +124,7 @@ static void look_at(struct tb_cu_exec *x, CUgraphNode handle, unsigned depth)
         return;
     }
     if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
+        x->nested = true;
         if (d->cuGraphChildGraphNodeGetGraph &&
             d->cuGraphChildGraphNodeGetGraph(handle, &child) == CUDA_SUCCESS && depth < MAX_DEPTH)
             collect(x, child, depth + 1);
@@ -126,10 +139,12 @@ static void look_at(struct tb_cu_exec *x, CUgraphNode handle, unsigned depth)
         CUDA_KERNEL_NODE_PARAMS p;
         x->kernels++;
         if (d->cuGraphKernelNodeGetParams_v2 &&
-            d->cuGraphKernelNodeGetParams_v2(handle, &p) == CUDA_SUCCESS)
+            d->cuGraphKernelNodeGetParams_v2(handle, &p) == CUDA_SUCCESS) {
+            KEEP_SHAPE(n, &p);
             fill_kernel(x, n, p.func ? HANDLE(p.func) : HANDLE(p.kern), p.kernelParams, p.extra);
-        else
+        } else {
             x->partial = true;
+        }
     } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
         CUDA_MEMCPY3D m;
         x->copies++;
@@ -183,22 +198,75 @@ static struct tb_cu_exec *exec_of(CUgraphExec handle)
     return x;
 }
 
-static void instantiated(CUgraphExec handle, CUgraph graph)
+static struct tb_cu_exec *exec_new(void)
 {
     tb_cu_lock();
-    struct tb_cu_exec *x = tb_cu_map_get(&tb_cu.execs, HANDLE(handle));
-    if (!x && (x = tb_cu_small(sizeof(*x))) != NULL) {
-        x->handle = HANDLE(handle);
-        x->last = &x->first;
-        (void)tb_cu_map_put(&tb_cu.execs, x->handle, x);
-    }
+    struct tb_cu_exec *x = tb_cu.free_execs;
     if (x)
-        x->ordinal = ++tb_cu.exec_ordinals;
+        tb_cu.free_execs = x->next_free;
+    else
+        x = tb_cu_small(sizeof(*x));
+    if (x)
+        *x = (struct tb_cu_exec){.base = TB_FPD_BASES};
     tb_cu_unlock();
+    if (x)
+        x->last = &x->first;
+    return x;
+}
+
+void tb_cu_exec_drop(struct tb_cu_exec *x)
+{
     if (!x)
         return;
     clear_nodes(x);
-    collect(x, graph, 0);
+    tb_cu_lock();
+    x->next_free = tb_cu.free_execs;
+    tb_cu.free_execs = x;
+    tb_cu_unlock();
+}
+
+struct tb_cu_exec *tb_cu_exec_describe(CUgraph graph)
+{
+    struct tb_cu_exec *x = exec_new();
+
+    if (x)
+        collect(x, graph, 0);
+    return x;
+}
+
+void tb_cu_exec_register(struct tb_cu_exec *x, uint64_t handle)
+{
+    tb_cu_lock();
+    struct tb_cu_exec *before = tb_cu_map_take(&tb_cu.execs, handle);
+    x->handle = handle;
+    x->ordinal = ++tb_cu.exec_ordinals;
+    (void)tb_cu_map_put(&tb_cu.execs, handle, x);
+    tb_cu_unlock();
+    tb_cu_exec_drop(before);
+}
+
+void tb_cu_exec_exchange(struct tb_cu_exec *x, struct tb_cu_exec *y)
+{
+    struct tb_cu_node *first = x->first, **last = x->last;
+
+    tb_cu_lock();
+    x->first = y->first;
+    x->last = y->first ? y->last : &x->first;
+    y->first = first;
+    y->last = first ? last : &y->first;
+    x->slots = y->slots;
+    x->kernels = y->kernels;
+    x->copies = y->copies;
+    x->partial = y->partial;
+    tb_cu_unlock();
+}
+
+static void instantiated(CUgraphExec handle, CUgraph graph)
+{
+    struct tb_cu_exec *x = tb_cu_exec_describe(graph);
+
+    if (x)
+        tb_cu_exec_register(x, HANDLE(handle));
 }
 
 static void updated(CUgraphExec handle, CUgraph graph)
@@ -216,15 +284,16 @@ static void destroyed(CUgraphExec handle)
     tb_cu_lock();
     struct tb_cu_exec *x = tb_cu_map_take(&tb_cu.execs, HANDLE(handle));
     tb_cu_unlock();
-    if (x)
-        clear_nodes(x);
+    if (x && x->clone && tb_cu_tls.may_call)
+        (void)tb_cu.driver.cuGraphDestroy(x->clone);
+    tb_cu_exec_drop(x);
 }
 
 static void set_kernel(CUgraphExec handle, CUgraphNode node, uint64_t function, void **params,
                        void **extra)
 {
     struct tb_cu_exec *x = exec_of(handle);
-    struct tb_cu_node *n = x ? node_of(x, HANDLE(node)) : NULL;
+    struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(node)) : NULL;
 
     if (n)
         fill_kernel(x, n, function, params, extra);
@@ -232,10 +301,24 @@ static void set_kernel(CUgraphExec handle, CUgraphNode node, uint64_t function, 
         x->partial = true;
 }
 
+static void set_shape(CUgraphExec handle, CUgraphNode node, uint32_t gx, uint32_t gy, uint32_t gz,
+                      uint32_t bx, uint32_t by, uint32_t bz, uint32_t shared)
+{
+    struct tb_cu_exec *x = exec_of(handle);
+    struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(node)) : NULL;
+    const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+
+    if (!n)
+        return;
+    memcpy(n->grid, grid, sizeof(grid));
+    memcpy(n->block_dim, block, sizeof(block));
+    n->shared = shared;
+}
+
 static void set_node(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams *p)
 {
     struct tb_cu_exec *x = exec_of(handle);
-    struct tb_cu_node *n = x ? node_of(x, HANDLE(node)) : NULL;
+    struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(node)) : NULL;
 
     if (!n) {
         if (x)
@@ -256,13 +339,13 @@ static void set_copy(const struct tb_cuda_call *c)
     if (c->id == TB_CUDA_cuGraphExecMemcpyNodeSetParams) {
         PARAMS(cuGraphExecMemcpyNodeSetParams);
         struct tb_cu_exec *x = exec_of(p->hGraphExec);
-        struct tb_cu_node *n = x ? node_of(x, HANDLE(p->hNode)) : NULL;
+        struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(p->hNode)) : NULL;
         if (n)
             tb_cu_box(p->copyParams, n);
     } else {
         PARAMS(cuGraphExecMemsetNodeSetParams);
         struct tb_cu_exec *x = exec_of(p->hGraphExec);
-        struct tb_cu_node *n = x ? node_of(x, HANDLE(p->hNode)) : NULL;
+        struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(p->hNode)) : NULL;
         if (n)
             fill_memset(n, p->memsetParams);
     }
@@ -270,7 +353,13 @@ static void set_copy(const struct tb_cuda_call *c)
 
 /* ---------------------------------------------------------------- launches */
 
-static void add_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
+bool tb_cu_node_works(const struct tb_cu_node *n)
+{
+    return n->kernel || n->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+           n->type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
+void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
 {
     struct tb_cu_alloc *to = tb_cu_alloc_at(n->dst);
 
@@ -285,100 +374,162 @@ static void add_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
         (void)tb_cu_add(w, 'w', n->dst, n->dst_bytes, 0xffff, TB_DT_UNKNOWN, "dst");
 }
 
-static struct tb_cu_work *begin(const struct tb_cuda_call *c)
+/* What is hashed node by node is written there: only what the graph reads as a whole is left. */
+static void drop_writes(struct tb_cu_work *w)
 {
-    PARAMS(cuGraphLaunch);
-    bool per_thread = c->id == TB_CUDA_cuGraphLaunch_ptsz;
-    struct tb_cu_exec *x = exec_of(p->hGraph);
-    struct tb_cu_work *w;
+    uint32_t n = 0;
 
-    if (!x) {
-        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "graph",
-                    "an executable graph whose making was not seen");
-        return NULL;
-    }
-    w = tb_cu_work_new(TB_EV_GRAPH, "graph", p->hStream, per_thread);
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->access[i].mode != 'w')
+            w->access[n++] = w->access[i];
+    w->n = n;
+}
+
+static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_thread)
+{
+    struct tb_cu_work *w = tb_cu_work_new(TB_EV_GRAPH, "graph", stream, per_thread);
+
     if (!w)
         return NULL;
     tb_cu_detail(w, "\tkernels=%u\tcopies=%u", x->kernels, x->copies);
     if (x->partial)
         w->missing = "nodes of the graph could not be looked into";
     tb_cu_lock();
-    w->order = tb_cu_stream(p->hStream, per_thread);
+    w->order = tb_cu_stream(stream, per_thread);
     (void)tb_cu_stream_tick(w->order);
     w->args = 0x9a;
     for (const struct tb_cu_node *n = x->first; n; n = n->next)
-        add_node_accesses(w, n);
+        if (!n->disabled)
+            tb_cu_node_accesses(w, n);
     tb_cu_unlock();
+    if (x->clone)
+        drop_writes(w);
+    else
+        tb_cu_cover(0, TB_REC_NO_SEQ, "cuda", "graph", "hashed as a whole, not node by node");
     return w;
 }
 
-void tb_cu_graph_enter(struct tb_cuda_call *c)
+/* ---------------------------------------------------------------- calls */
+
+static bool is_launch(const struct tb_cuda_call *c)
 {
+    return c->id == TB_CUDA_cuGraphLaunch || c->id == TB_CUDA_cuGraphLaunch_ptsz;
+}
+
+static bool is_instantiate(const struct tb_cuda_call *c)
+{
+    switch (c->id) {
+    case TB_CUDA_cuGraphInstantiate:
+    case TB_CUDA_cuGraphInstantiate_v2:
+    case TB_CUDA_cuGraphInstantiateWithFlags:
+    case TB_CUDA_cuGraphInstantiateWithParams:
+    case TB_CUDA_cuGraphInstantiateWithParams_ptsz:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_update(const struct tb_cuda_call *c)
+{
+    return c->id == TB_CUDA_cuGraphExecUpdate || c->id == TB_CUDA_cuGraphExecUpdate_v2;
+}
+
+/* The first argument is the executable graph in all that are left. */
+static struct tb_cu_exec *exec_named(const struct tb_cuda_call *c)
+{
+    PARAMS(cuGraphExecDestroy);
+
+    return exec_of(p->hGraphExec);
+}
+
+/*
+ * A launch is looked at before, when reads or nodes are to be hashed; where all is hashed behind
+ * it, that is time enough.
+ */
+static void launching(struct tb_cuda_call *c)
+{
+    PARAMS(cuGraphLaunch);
+    bool per_thread = c->id == TB_CUDA_cuGraphLaunch_ptsz;
+    struct tb_cu_exec *x = exec_of(p->hGraph);
     struct tb_cu_work *w;
 
-    if (c->id == TB_CUDA_cuGraphExecDestroy) {
-        PARAMS(cuGraphExecDestroy);
-        destroyed(p->hGraphExec);
+    if (!x || !tb_cu_recording() || !(x->clone || tb_cu_at_enter()) ||
+        tb_cu_capturing(p->hStream, per_thread))
         return;
-    }
-    if ((c->id != TB_CUDA_cuGraphLaunch && c->id != TB_CUDA_cuGraphLaunch_ptsz) ||
-        !tb_cu_at_enter() || !tb_cu_recording())
-        return;
-    w = begin(c);
-    if (w && tb_cu_tls.may_call)
+    w = begin(x, p->hStream, per_thread);
+    if (w && tb_cu_tls.may_call && tb_cu_at_enter())
         tb_cu_work_before(w);
+    if (w && x->clone)
+        tb_cu_graph_launching(x, p->hStream, per_thread);
     *c->user = (uint64_t)(uintptr_t)w;
 }
 
 static void launched(struct tb_cuda_call *c)
 {
+    PARAMS(cuGraphLaunch);
+    bool per_thread = c->id == TB_CUDA_cuGraphLaunch_ptsz, ok = c->result == CUDA_SUCCESS;
     struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
+    struct tb_cu_exec *x = exec_of(p->hGraph);
 
-    if (c->result != CUDA_SUCCESS) {
-        tb_cu_work_drop(w);
+    if (!x && ok && tb_cu_recording())
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "graph",
+                    "an executable graph whose making was not seen");
+    if (!x)
+        return;
+    if (w && x->clone) {
+        if (ok)
+            tb_cu_work_end(w);
+        else
+            tb_cu_work_drop(w);
+        tb_cu_graph_nodes_launched(x, p->hStream, per_thread, ok);
         return;
     }
-    if (!w && !tb_cu_at_enter() && tb_cu_recording())
-        w = begin(c);
-    if (w)
+    if (!w && ok && !x->clone && !tb_cu_at_enter() && tb_cu_recording() &&
+        !tb_cu_capturing(p->hStream, per_thread))
+        w = begin(x, p->hStream, per_thread);
+    if (w && ok)
         tb_cu_work_end(w);
+    else
+        tb_cu_work_drop(w);
 }
 
-static void made_or_set(struct tb_cuda_call *c)
+void tb_cu_graph_enter(struct tb_cuda_call *c)
+{
+    struct tb_cu_exec *x;
+
+    if (is_launch(c))
+        launching(c);
+    else if (is_instantiate(c))
+        tb_cu_graph_instantiating(c);
+    else if ((x = exec_named(c)) == NULL)
+        return;
+    else if (is_update(c))
+        tb_cu_graph_updating(c, x);
+    else if (c->id == TB_CUDA_cuGraphExecDestroy)
+        destroyed((CUgraphExec)(uintptr_t)x->handle);
+    else
+        tb_cu_graph_node_enter(c, x);
+}
+
+static void made(struct tb_cuda_call *c)
+{
+    /* all of them begin with these two */
+    PARAMS(cuGraphInstantiateWithFlags);
+
+    if (!tb_cu_graph_instantiated(c) && c->result == CUDA_SUCCESS)
+        instantiated(*p->phGraphExec, p->hGraph);
+}
+
+static void set(struct tb_cuda_call *c)
 {
     switch (c->id) {
-    case TB_CUDA_cuGraphInstantiate:
-    case TB_CUDA_cuGraphInstantiate_v2: {
-        PARAMS(cuGraphInstantiate);
-        instantiated(*p->phGraphExec, p->hGraph);
-        break;
-    }
-    case TB_CUDA_cuGraphInstantiateWithFlags: {
-        PARAMS(cuGraphInstantiateWithFlags);
-        instantiated(*p->phGraphExec, p->hGraph);
-        break;
-    }
-    case TB_CUDA_cuGraphInstantiateWithParams:
-    case TB_CUDA_cuGraphInstantiateWithParams_ptsz: {
-        PARAMS(cuGraphInstantiateWithParams);
-        instantiated(*p->phGraphExec, p->hGraph);
-        break;
-    }
-    case TB_CUDA_cuGraphExecUpdate: {
-        PARAMS(cuGraphExecUpdate);
-        updated(p->hGraphExec, p->hGraph);
-        break;
-    }
-    case TB_CUDA_cuGraphExecUpdate_v2: {
-        PARAMS(cuGraphExecUpdate_v2);
-        updated(p->hGraphExec, p->hGraph);
-        break;
-    }
     case TB_CUDA_cuGraphExecKernelNodeSetParams: {
         PARAMS(cuGraphExecKernelNodeSetParams);
         const CUDA_KERNEL_NODE_PARAMS_v1 *k = p->nodeParams;
         set_kernel(p->hGraphExec, p->hNode, HANDLE(k->func), k->kernelParams, k->extra);
+        set_shape(p->hGraphExec, p->hNode, k->gridDimX, k->gridDimY, k->gridDimZ, k->blockDimX,
+                  k->blockDimY, k->blockDimZ, k->sharedMemBytes);
         break;
     }
     case TB_CUDA_cuGraphExecKernelNodeSetParams_v2: {
@@ -386,6 +537,8 @@ static void made_or_set(struct tb_cuda_call *c)
         const CUDA_KERNEL_NODE_PARAMS *k = p->nodeParams;
         set_kernel(p->hGraphExec, p->hNode, k->func ? HANDLE(k->func) : HANDLE(k->kern),
                    k->kernelParams, k->extra);
+        set_shape(p->hGraphExec, p->hNode, k->gridDimX, k->gridDimY, k->gridDimZ, k->blockDimX,
+                  k->blockDimY, k->blockDimZ, k->sharedMemBytes);
         break;
     }
     case TB_CUDA_cuGraphExecMemcpyNodeSetParams:
@@ -397,9 +550,17 @@ static void made_or_set(struct tb_cuda_call *c)
         set_node(p->hGraphExec, p->hNode, p->nodeParams);
         break;
     }
-    case TB_CUDA_cuGraphExecChildGraphNodeSetParams: {
-        PARAMS(cuGraphExecChildGraphNodeSetParams);
+    case TB_CUDA_cuGraphNodeSetEnabled: {
+        PARAMS(cuGraphNodeSetEnabled);
         struct tb_cu_exec *x = exec_of(p->hGraphExec);
+        struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(p->hNode)) : NULL;
+        if (n)
+            n->disabled = !p->isEnabled;
+        break;
+    }
+    case TB_CUDA_cuGraphExecChildGraphNodeSetParams:
+    case TB_CUDA_cuGraphExecBatchMemOpNodeSetParams: {
+        struct tb_cu_exec *x = exec_named(c);
         if (x)
             x->partial = true;
         break;
@@ -407,10 +568,34 @@ static void made_or_set(struct tb_cuda_call *c)
     }
 }
 
+static void update_ended(struct tb_cuda_call *c)
+{
+    PARAMS(cuGraphExecUpdate);
+    struct tb_cu_exec *x = exec_of(p->hGraphExec);
+
+    if (!x || tb_cu_graph_updated(c, x) || c->result != CUDA_SUCCESS)
+        return;
+    if (x->clone) /* it has hashes of what it was before, and could not be described anew */
+        x->partial = true;
+    else
+        updated(p->hGraphExec, p->hGraph);
+}
+
 void tb_cu_graph_exit(struct tb_cuda_call *c)
 {
-    if (c->id == TB_CUDA_cuGraphLaunch || c->id == TB_CUDA_cuGraphLaunch_ptsz)
+    if (is_launch(c)) {
         launched(c);
-    else if (c->result == CUDA_SUCCESS)
-        made_or_set(c);
+        return;
+    }
+    if (is_instantiate(c)) {
+        made(c);
+        return;
+    }
+    if (is_update(c)) {
+        update_ended(c);
+        return;
+    }
+    tb_cu_graph_node_exit(c);
+    if (c->result == CUDA_SUCCESS)
+        set(c);
 }

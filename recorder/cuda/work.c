@@ -555,6 +555,12 @@ void tb_cu_work_write(struct tb_cu_work *w)
     tb_cu_work_drop(w);
 }
 
+void tb_cu_work_ordered(struct tb_cu_work *w)
+{
+    add_order(w);
+    tb_cu_work_write(w);
+}
+
 void tb_cu_work_end(struct tb_cu_work *w)
 {
     struct tb_cu_work *before = tb_cu_tls.pending;

@@ -178,11 +178,11 @@ static void test_device__base_is_added_to_tickets(void **state)
     struct rng rng = {5};
     struct round *r = must_alloc(sizeof *r);
     CUdeviceptr base;
-    uint64_t more = 3 * GPU_SLOTS - 5;
+    uint64_t more = 3 * GPU_SLOTS - 5, stored = more + 1;
 
     (void)state;
     NEED(cuMemAlloc, &base, 8);
-    NEED(cuMemcpyHtoD, base, &more, 8);
+    NEED(cuMemcpyHtoD, base, &stored, 8);
     gpu_begin(&gpu, &r->b);
     for (uint64_t k = 0; k < 9; k++)
         round_add(r, &rng, k * k * 700, 0, 0);
@@ -192,6 +192,30 @@ static void test_device__base_is_added_to_tickets(void **state)
         r->job[k].ticket += more;
     round_end(r);
     gpu.ticket += more;
+    NEED(cuMemFree, base);
+    free(r);
+    assert_true(gpu_settled(&gpu));
+}
+
+static void test_device__nothing_is_written_where_nobody_has_drawn(void **state)
+{
+    struct rng rng = {6};
+    struct round *r = must_alloc(sizeof *r);
+    CUdeviceptr base;
+    uint64_t none = 0;
+
+    (void)state;
+    NEED(cuMemAlloc, &base, 8);
+    NEED(cuMemcpyHtoD, base, &none, 8);
+    gpu_begin(&gpu, &r->b);
+    for (uint64_t k = 0; k < 9; k++)
+        round_add(r, &rng, k * k * 700, 0, 0);
+    r->b.base = base;
+    gpu_launch(&gpu, &r->b, 2, NULL);
+    NEED(cuCtxSynchronize);
+    for (uint32_t k = 0; k < r->b.jobs; k++)
+        assert_int_not_equal(gpu.slots[r->job[k].ticket & (GPU_SLOTS - 1)].stamp,
+                             r->job[k].ticket + 1);
     NEED(cuMemFree, base);
     free(r);
     assert_true(gpu_settled(&gpu));
@@ -421,6 +445,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_device__samples),
         cmocka_unit_test(test_device__the_rule_of_samples),
         cmocka_unit_test(test_device__base_is_added_to_tickets),
+        cmocka_unit_test(test_device__nothing_is_written_where_nobody_has_drawn),
         cmocka_unit_test(test_device__a_job_writes_its_slot_only),
         cmocka_unit_test(test_device__streams_at_once),
         cmocka_unit_test(test_device__views),
