@@ -146,6 +146,39 @@ static void inject(void)
     *tool = before;
 }
 
+/*
+ * The driver counts as started while the library is told, which may call it. Another thread's
+ * cuInit must not return before that: its first calls would go unseen. `injector` is written under
+ * `lock`, before the driver counts as started.
+ */
+static struct {
+    pthread_mutex_t lock; /* held while the library is told */
+    pthread_t injector;
+    atomic_bool done;
+} injection = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void begin_injection(void)
+{
+    pthread_mutex_lock(&injection.lock);
+    injection.injector = pthread_self();
+}
+
+static void end_injection(void)
+{
+    inject();
+    atomic_store(&injection.done, true);
+    pthread_mutex_unlock(&injection.lock);
+}
+
+static CUresult wait_for_injection(void)
+{
+    if (!atomic_load(&injection.done) && !pthread_equal(injection.injector, pthread_self())) {
+        pthread_mutex_lock(&injection.lock);
+        pthread_mutex_unlock(&injection.lock);
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult sg_cuInit(unsigned int flags)
 {
     static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -155,23 +188,24 @@ CUresult sg_cuInit(unsigned int flags)
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_load(&sg_driver.initialized) == STARTED)
-        return CUDA_SUCCESS;
+        return wait_for_injection();
     if (atomic_load(&sg_driver.initialized) == FORKED)
         return CUDA_ERROR_NOT_INITIALIZED;
     pthread_mutex_lock(&init_lock);
     if (atomic_load(&sg_driver.initialized) == NOT_STARTED) {
         r = start();
         if (r == CUDA_SUCCESS) {
+            begin_injection();
             atomic_store(&sg_driver.initialized, STARTED);
             first = true;
         }
     }
     pthread_mutex_unlock(&init_lock);
     if (first) {
-        inject();
+        end_injection();
         SG_TELL(.kind = SG_NOTICE_INIT);
     }
-    return r;
+    return r == CUDA_SUCCESS ? wait_for_injection() : r;
 }
 
 CUresult sg_cuDriverGetVersion(int *version)

@@ -30,6 +30,15 @@ contains out "cuda.enqueue=deferred"
 contains out "cuda.slot=twinbit holds CUPTI's only slot"
 expect 0 "$TWINBIT" diff shim.twinbit cupti.twinbit
 
+# threads that start CUDA at once, children that do: no call is missed
+for tap in shim cupti; do
+    for mode in threads fork; do
+        run many.twinbit --tap $tap -- "$TOOL" $mode
+        "$TWINBIT" show many.twinbit events >many.events
+        lines many.events 32
+    done
+done
+
 # a profiler that was first keeps CUPTI, and is named; the job goes on
 run early.twinbit --tap cupti -- "$TOOL" early
 contains out "subscribe 0"

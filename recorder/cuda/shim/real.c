@@ -11,7 +11,7 @@
 
 /*
  * The only state of this file. Whoever comes first fills it, and whoever comes meanwhile fills it
- * too, with the same values: nobody waits. `handle` is written last.
+ * too, with the same values: nobody waits. `looked` is written last.
  */
 static struct {
     void *handle;                   /* the real driver's, never closed */
@@ -66,10 +66,10 @@ static bool open_driver(void *arg, const char *path)
 
 static void *driver(void)
 {
-    void *handle = __atomic_load_n(&real.handle, __ATOMIC_ACQUIRE);
+    void *handle = NULL;
 
-    if (handle || __atomic_load_n(&real.looked, __ATOMIC_ACQUIRE))
-        return handle;
+    if (__atomic_load_n(&real.looked, __ATOMIC_ACQUIRE))
+        return __atomic_load_n(&real.handle, __ATOMIC_RELAXED);
     (void)tb_cuda_drivers(open_driver, &handle);
     if (handle)
         __atomic_store_n(&real.handle, handle, __ATOMIC_RELEASE);

@@ -1,19 +1,23 @@
 /*
  * A program of the driver API with a profiler of its own, which opens both as profilers do.
  *
- * usage: tool [early|late|wait]
+ * usage: tool [early|late|wait|threads|fork]
  *   early  subscribes to CUPTI before CUDA starts, late: afterwards; prints what that returned and
  *          how many of its calls it was told of
  *   wait   stays for a second
+ *   threads  THREADS threads start CUDA at once, fork: so many children do
  */
 #include <cupti.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define N 3
+#define THREADS 8
 
 static int calls;
 
@@ -83,13 +87,50 @@ static void work(void *cuda)
     must((int)sync(), "cuCtxSynchronize");
 }
 
+static CUresult (*init)(unsigned);
+
+static void *start_and_work(void *cuda)
+{
+    must((int)init(0), "cuInit");
+    work(cuda);
+    return NULL;
+}
+
+static int many_threads(void *cuda)
+{
+    pthread_t thread[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        must(pthread_create(&thread[i], NULL, start_and_work, cuda), "pthread_create");
+    for (int i = 0; i < THREADS; i++)
+        must(pthread_join(thread[i], NULL), "pthread_join");
+    return 0;
+}
+
+static int many_children(void *cuda)
+{
+    int status, bad = 0;
+
+    for (int i = 0; i < THREADS; i++)
+        if (fork() == 0) {
+            (void)start_and_work(cuda);
+            return 0;
+        }
+    for (int i = 0; i < THREADS; i++)
+        bad += wait(&status) < 0 || status != 0;
+    return bad;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
-    CUresult (*init)(unsigned);
 
     *(void **)&init = function(cuda, "cuInit");
+    if (strcmp(mode, "threads") == 0)
+        return many_threads(cuda);
+    if (strcmp(mode, "fork") == 0)
+        return many_children(cuda);
     if (strcmp(mode, "early") == 0)
         subscribe(dlopen(CUPTI_NAME, RTLD_NOW));
     must((int)init(0), "cuInit");
