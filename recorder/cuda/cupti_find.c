@@ -5,6 +5,7 @@
 #include <link.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +29,10 @@ static void *quietly(const char *path, int flags)
 static void *open_in(const char *folder, const char *below, const char *name)
 {
     char path[PATH_MAX];
-    size_t a = strlen(folder), b = strlen(below), c = strlen(name);
+    int n = snprintf(path, sizeof(path), "%s%s%s", folder, below, name);
 
-    if (a + b + c >= sizeof(path))
+    if (n < 0 || (size_t)n >= sizeof(path))
         return NULL;
-    memcpy(path, folder, a);
-    memcpy(path + a, below, b);
-    memcpy(path + a + b, name, c + 1);
     return quietly(path, RTLD_NOW | RTLD_LOCAL);
 }
 
