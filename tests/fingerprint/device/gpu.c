@@ -29,7 +29,7 @@ void gpu_need(const char *what, CUresult r)
     exit(1);
 }
 
-static void skip(const char *why)
+static _Noreturn void skip(const char *why)
 {
     printf("skipped: %s\n", why);
     exit(77);
