@@ -374,7 +374,7 @@ static void test_device__views(void **state)
     NEED(cuMemcpyHtoD, at, host, VIEW_BYTES);
     for (size_t k = 0; k < TB_ARRAY_LEN(shapes); k++)
         hash_view(host, at, &shapes[k], 2);
-    for (int k = 0; k < 150; k++) {
+    for (int k = 0; k < 100; k++) {
         struct shape s = random_shape(&rng);
 
         hash_view(host, at, &s, 1 + (uint32_t)rng_below(&rng, 3));
