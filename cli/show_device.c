@@ -70,7 +70,7 @@ void tb_show_launch(const struct tb_trace_event *e)
         if (e->site->access[i].mode == 'q')
             printf(" %s", tb_show_alloc(&e->access[i], text, sizeof(text)));
     for (uint32_t i = 0; i < e->site->access_count; i++)
-        if (strcmp(e->site->access[i].device, "cpu") != 0) {
+        if (e->site->access[i].mode != 'q' && strcmp(e->site->access[i].device, "cpu") != 0) {
             printf(" %s", e->site->access[i].device);
             break;
         }

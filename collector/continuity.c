@@ -3,9 +3,9 @@
  * recorded writer of those bytes left. The torch tap checks its operators in the job; here the
  * fingerprints arrive late, so it is done when events are written, in their order.
  *
- * Kept are extents of allocations that do not overlap, each with the fingerprint its bytes had
- * last. The recorder hashes what is read as it was written; a read of other extents is only
- * counted.
+ * Kept are extents of allocations, each with the fingerprint its bytes had last. A write ends all
+ * that it overlaps; a read is compared with the same extent, if that is known. Memory that the host
+ * may write, too, is left out: its device is not "cuda:N".
  */
 #include "collector/collector_internal.h"
 
@@ -15,6 +15,7 @@
 
 #define BUCKETS 4096u /* chains of allocations */
 #define LIMIT (1u << 18)
+#define ALLOC_LIMIT 4096u /* extents of one allocation; beyond them it begins anew */
 
 struct extent {
     int64_t lo, hi;
@@ -27,14 +28,15 @@ struct extent {
 struct memory {
     struct memory *chain, *newer, *older; /* of its bucket; by last use */
     uint64_t alloc;
-    struct extent *e; /* by lo */
+    struct extent *e; /* by lo, then by hi */
     size_t n, cap;
+    int64_t longest; /* of its extents, at least */
 };
 
 struct tb_continuity {
     struct memory *bucket[BUCKETS], *newest, *oldest;
     size_t extents, memories, limit;
-    uint64_t unchecked;
+    uint64_t first, shared; /* reads that were not compared: of a new extent, of shared memory */
 };
 
 struct tb_continuity *tb_continuity_new(size_t limit)
@@ -120,14 +122,14 @@ static void forget_oldest(struct tb_continuity *c)
         forget(c, c->oldest); /* NOLINT(clang-analyzer-unix.Malloc): it is in no list any more */
 }
 
-/* Index of the first extent that ends behind @lo. */
-static size_t first_behind(const struct memory *m, int64_t lo)
+/* Index of the first extent that begins at @lo or behind, and there ends at @hi or behind. */
+static size_t first_from(const struct memory *m, int64_t lo, int64_t hi)
 {
     size_t from = 0, to = m->n;
 
     while (from < to) {
         size_t mid = (from + to) / 2;
-        if (m->e[mid].hi <= lo)
+        if (m->e[mid].lo < lo || (m->e[mid].lo == lo && m->e[mid].hi < hi))
             from = mid + 1;
         else
             to = mid;
@@ -135,29 +137,51 @@ static size_t first_behind(const struct memory *m, int64_t lo)
     return from;
 }
 
-/* Put @e (NULL: nothing) in the place of all that it, or [@lo, @hi), overlaps. */
-static void replace(struct tb_continuity *c, struct memory *m, int64_t lo, int64_t hi,
-                    const struct extent *e)
+static struct extent *exact(struct memory *m, int64_t lo, int64_t hi)
 {
-    size_t i = first_behind(m, lo), j = i, add = e != NULL;
+    size_t i = first_from(m, lo, hi);
 
-    while (j < m->n && m->e[j].lo < hi)
-        j++;
-    if (m->n - (j - i) + add > m->cap) {
+    return i < m->n && m->e[i].lo == lo && m->e[i].hi == hi ? &m->e[i] : NULL;
+}
+
+/* Forget all that [@lo, @hi) overlaps. */
+static void cut(struct tb_continuity *c, struct memory *m, int64_t lo, int64_t hi)
+{
+    size_t i = first_from(m, lo - m->longest, INT64_MIN), to = i;
+
+    for (; i < m->n && m->e[i].lo < hi; i++)
+        if (m->e[i].hi <= lo)
+            m->e[to++] = m->e[i];
+    if (to == i)
+        return;
+    c->extents -= i - to;
+    memmove(m->e + to, m->e + i, (m->n - i) * sizeof(*m->e));
+    m->n -= i - to;
+    if (m->n == 0)
+        m->longest = 0;
+}
+
+/* One that is not there yet. */
+static void keep(struct tb_continuity *c, struct memory *m, const struct extent *e)
+{
+    if (m->n == ALLOC_LIMIT) {
+        c->extents -= m->n;
+        m->n = 0;
+    }
+    if (m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 4;
         struct extent *p = realloc(m->e, cap * sizeof(*p));
         if (!p)
-            add = 0;
-        else
-            m->e = p, m->cap = cap;
+            return;
+        m->e = p;
+        m->cap = cap;
     }
-    if (m->n > j && i + add != j)
-        memmove(m->e + i + add, m->e + j, (m->n - j) * sizeof(*m->e));
-    if (add && m->e)
-        m->e[i] = *e;
-    c->extents += add;
-    c->extents -= j - i;
-    m->n = m->n - (j - i) + add;
+    size_t i = first_from(m, e->lo, e->hi);
+    memmove(m->e + i + 1, m->e + i, (m->n - i) * sizeof(*m->e));
+    m->e[i] = *e;
+    m->n++;
+    m->longest = e->hi - e->lo > m->longest ? e->hi - e->lo : m->longest;
+    c->extents++;
 }
 
 /* ---------------------------------------------------------------- accesses */
@@ -194,23 +218,17 @@ static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t
                          const struct extent *e)
 {
     struct memory *m = find(c, alloc, true);
-    size_t i = m ? first_behind(m, e->lo) : 0;
+    struct extent *was = m ? exact(m, e->lo, e->hi) : NULL;
 
-    if (!m)
-        return;
-    if (!m->e || i == m->n || m->e[i].lo >= e->hi) { /* nobody was seen here: now it must stay */
-        replace(c, m, e->lo, e->hi, e);
-        return;
+    if (m && !was) { /* not seen as a whole before: from now on it must stay */
+        c->first++;
+        keep(c, m, e);
     }
-    if (m->e[i].lo != e->lo || m->e[i].hi != e->hi) {
-        c->unchecked++;
-        return;
-    }
-    if (tb_fp_equal(m->e[i].fp, e->fp))
+    if (!was || tb_fp_equal(was->fp, e->fp))
         return;
     if (!tb_pending_explains(l->m, l->event->seq, alloc) && l->sink->error.status == TB_OK)
-        report(l, alloc, &m->e[i], e->fp);
-    m->e[i] = *e; /* said once */
+        report(l, alloc, was, e->fp);
+    *was = *e; /* said once */
 }
 
 static void look_at_write(struct tb_continuity *c, uint64_t alloc, const struct extent *e,
@@ -219,7 +237,9 @@ static void look_at_write(struct tb_continuity *c, uint64_t alloc, const struct 
     struct memory *m = find(c, alloc, known);
 
     if (m)
-        replace(c, m, e->lo, e->hi, known ? e : NULL);
+        cut(c, m, e->lo, e->hi);
+    if (m && known)
+        keep(c, m, e);
 }
 
 /* Work of a device, whose reads were hashed: only a run with --inputs has it. */
@@ -248,6 +268,10 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
         bool known = s->contiguous && a[i].fp_kind == TB_FP_BYTES;
         if (s->mode != mode || a[i].alloc == 0 || a[i].alloc >= TB_ALLOC_RNG || e.lo >= e.hi)
             continue;
+        if (strncmp(s->device, "cuda", 4) != 0) {
+            c->shared += mode == 'r' && known;
+            continue;
+        }
         if (mode == 'r' && is_shared(l, s))
             continue;
         if (mode == 'w')
@@ -272,16 +296,24 @@ void tb_continuity_event(struct tb_merge *m, struct tb_sink *sink, const struct 
     forget_oldest(m->continuity);
 }
 
-void tb_continuity_finish(struct tb_merge *m, struct tb_sink *sink)
+static void count(const struct tb_merge *m, struct tb_sink *sink, uint64_t n, const char *detail)
 {
     struct tb_error err = {0};
 
-    if (m->continuity && m->continuity->unchecked && sink->error.status == TB_OK)
+    if (n && sink->error.status == TB_OK)
         (void)tb_sink_ok(sink,
-                         tb_store_coverage(sink->store, m->row, 0, 0, 0, "continuity", "reads",
-                                           "of other extents than were written last: not checked",
-                                           m->continuity->unchecked, &err),
+                         tb_store_coverage(sink->store, m->row, 0, 0, 0, "origin",
+                                           "reads of a device", detail, n, &err),
                          &err);
+}
+
+void tb_continuity_finish(struct tb_merge *m, struct tb_sink *sink)
+{
+    if (m->continuity) {
+        count(m, sink, m->continuity->first,
+              "of bytes that were not written or read as a whole before");
+        count(m, sink, m->continuity->shared, "of memory that the host may write, too");
+    }
     tb_continuity_free(m->continuity);
     m->continuity = NULL;
 }

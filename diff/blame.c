@@ -90,8 +90,13 @@ static void note_reads(struct root *r, const struct ev *x)
         if (x->site->access[i].mode != 'r' || (x->acc[i].flags & ACC_HASHED))
             continue;
         r->reads_unhashed = true;
-        if (r->guessed || note_guess(r, x, i))
+        if (r->guessed || r->shared || note_guess(r, x, i))
             continue;
+        if (host_may_write(x, i)) {
+            r->shared = true;
+            (void)snprintf(r->input, sizeof(r->input), "%s", x->site->access[i].argument);
+            continue;
+        }
         if ((x->acc[i].flags & ACC_FRESH) && !r->fresh_input) {
             r->fresh_input = true;
             (void)snprintf(r->input, sizeof(r->input), "%s", x->site->access[i].argument);

@@ -360,7 +360,13 @@ static void say_unexplained(const struct report_builder *rb, struct root *r, con
         evidence(r,
                  "'%.60s' was last written by %.120s without a fingerprint: it may differ already",
                  r->input, w);
-    } else if (r->fresh_input)
+    } else if (r->shared)
+        evidence(
+            r,
+            "'%.80s' is memory that the host may write, too, and was not hashed: it may differ "
+            "(--inputs)",
+            r->input);
+    else if (r->fresh_input)
         evidence(r,
                  "'%s' holds bytes that no recorded operator wrote and that were not hashed: they "
                  "may differ (--inputs)",
@@ -422,6 +428,13 @@ static void classify_operator(const struct report_builder *rb, struct root *r)
     }
 }
 
+/* It differs where the host wrote: in a copy's target, or in memory that both use */
+static bool is_of_host(const struct root *r)
+{
+    return is_device(r->kind) &&
+           (r->r.tensor.mode == 'w' || strncmp(r->r.tensor.device, "cuda", 4) != 0);
+}
+
 static void classify_input(const struct report_builder *rb, struct root *r)
 {
     if (read_nothing(rb, r))
@@ -429,7 +442,7 @@ static void classify_input(const struct report_builder *rb, struct root *r)
     else if (r->fresh_input)
         evidence(r, "what lay in memory before the first compared step differs already: another "
                     "checkpoint, or one that does not restore all");
-    else if (r->kind == TB_EV_COPY)
+    else if (is_of_host(r))
         evidence(
             r,
             "'%.60s' of %.60s came from memory of the host: other bytes than in the other run, and "

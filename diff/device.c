@@ -41,6 +41,11 @@ bool is_to_host(const struct ev *e)
            !has_access(e->site, 'w', true);
 }
 
+bool host_may_write(const struct ev *e, uint32_t i)
+{
+    return is_device(e->kind) && strncmp(e->site->access[i].device, "cuda", 4) != 0;
+}
+
 uint64_t site_alike(const struct tb_site *s)
 {
     uint64_t k;
@@ -115,7 +120,6 @@ void note_stream(struct root *r, const struct ev *e, int side)
             continue;
         r->r.launch.side[side].stream = alloc - TB_ALLOC_STREAM;
         r->r.launch.side[side].stream_known = true;
-        (void)snprintf(r->r.launch.device, sizeof(r->r.launch.device), "%s", a->device);
         return;
     }
 }
@@ -135,6 +139,6 @@ void fill_launch(struct root *r)
     fill_side(&l->side[0], r->site_a);
     fill_side(&l->side[1], r->site_b);
     for (uint32_t i = 0; !l->device[0] && i < s->access_count; i++)
-        if (on_device(&s->access[i]))
+        if (on_device(&s->access[i]) && s->access[i].mode != 'q')
             (void)snprintf(l->device, sizeof(l->device), "%s", s->access[i].device);
 }

@@ -160,11 +160,12 @@ struct root {
     bool weak;           /* only if nothing better is found */
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
     bool deleted;        /* only digests are left of its step */
-    bool guessed;        /* read bytes (@input) whose last writer left no fingerprint */
-    bool fresh_input;    /* read bytes that no recorded operator wrote, and that were not hashed */
-    char input[160];     /* that argument */
-    char inner[192];     /* ALGORITHM: the first operator that ran in one run only */
-    bool inner_device;   /* it is work of a GPU */
+    bool shared;       /* read memory (@input) that the host may write unseen, and was not hashed */
+    bool guessed;      /* read bytes (@input) whose last writer left no fingerprint */
+    bool fresh_input;  /* read bytes that no recorded operator wrote, and that were not hashed */
+    char input[160];   /* that argument */
+    char inner[192];   /* ALGORITHM: the first operator that ran in one run only */
+    bool inner_device; /* it is work of a GPU */
 };
 
 /* A collective that differs; ranks are told apart by it */
@@ -212,6 +213,8 @@ bool is_device(uint8_t kind);
  */
 bool is_from_host(const struct ev *e);
 bool is_to_host(const struct ev *e);
+/** host_may_write - access @i of work of a GPU is to memory that the host, too, writes unseen */
+bool host_may_write(const struct ev *e, uint32_t i);
 /** site_alike - hash of a site but for the detail of its name: launch shape, code */
 uint64_t site_alike(const struct tb_site *s);
 /** site_says - has @key the value @want in the detail of its name? */

@@ -304,6 +304,12 @@ static enum tb_status look_at_read(struct blame *b, const struct ev *x, const st
     in->hashed_differs = in->hashed_differs || hashed;
     bool unrecorded = x->kind == TB_EV_STATE && !b->ops; /* who wrote it since is not known */
     bool written = writer_of(x, i) && writer_of(y, i) && !unrecorded;
+    if (hashed && v <= CHANGED && host_may_write(x, i)) { /* nobody's fault; blame ends here */
+        if (!b->host)
+            return outside(b, x, y, i, in);
+        blame_taint(in, b->host);
+        return TB_OK;
+    }
     if (hashed && written && (v == SAME || v == CHANGED))
         return unseen_writer(b, x, y, i, in);
     if (hashed && v < CROSS)

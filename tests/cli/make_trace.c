@@ -94,13 +94,13 @@ static void step(struct maker *m, uint64_t step)
 
 static void device(struct maker *m)
 {
-    static const char copy[] = "cuda\ncuMemcpyHtoDAsync\tkind=htod\nq ? cuda:0 [] - stream\n"
+    static const char copy[] = "cuda\ncuMemcpyHtoDAsync\tkind=htod\nq ? cuda [] - stream\n"
                                "w u8 cuda:0 [64] - dst\n";
     static const char scale[] = "cuda\nscale\tgrid=2,1,1\tblock=64,1,1\tshared=0\t"
-                                "symbol=_Z5scalePfi\timage=0123abcd\nq ? cuda:0 [] - stream\n"
+                                "symbol=_Z5scalePfi\timage=0123abcd\nq ? cuda [] - stream\n"
                                 "r f32 cuda:0 [16] - 0\nw f32 cuda:0 [16] - 0\n";
-    static const char wait[] = "cuda\ncuStreamWaitEvent\nq ? cuda:0 [] - stream\n"
-                               "q ? cuda:0 [] - event\n";
+    static const char wait[] = "cuda\ncuStreamWaitEvent\nq ? cuda [] - stream\n"
+                               "q ? cuda [] - event\n";
     struct tb_store_access a[3] = {
         {.alloc = TB_ALLOC_STREAM + 2}, access_of(7, "batch"), {.alloc = 7}};
     struct tb_store_access order[2] = {a[0], {.alloc = TB_ALLOC_EVENT + 3}};

@@ -13,7 +13,7 @@
 #include "recorder/wire.h"
 #include "store/store.h"
 
-#define STREAM_LINE "q ? cuda:0 [] - stream\n"
+#define STREAM_LINE "q ? cuda [] - stream\n"
 
 static uint64_t mix64(uint64_t h, uint64_t v)
 {
@@ -118,6 +118,22 @@ static void sum(struct out *o, bool other)
         a, 3, o->seq);
 }
 
+/* Managed memory: a kernel writes it in step 0, then the host may, and no call says so. */
+static void managed(struct out *o, const struct gpu *g, bool faulty)
+{
+    uint64_t table = 55 + (faulty && g->table && o->step == 1);
+    struct tb_store_access a[3] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(6, 55, TB_FP_BYTES)};
+
+    if (o->step == 0)
+        put(o, TB_EV_LAUNCH, "cuda\nprepare\n" STREAM_LINE "w f32 shared:0 [4] - table\n", a, 2,
+            o->seq);
+    a[1] = at(6, table, g->hashed ? TB_FP_BYTES : TB_FP_NONE);
+    a[2] = at(7, mix64(table, 1), TB_FP_BYTES);
+    put(o, TB_EV_LAUNCH,
+        "cuda\nlookup\n" STREAM_LINE "r f32 shared:0 [4] - table\nw f32 cuda:0 [4] - found\n", a, 3,
+        o->seq);
+}
+
 static void copy_out(struct out *o)
 {
     struct tb_store_access a[2] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(4, 0, TB_FP_NONE)};
@@ -154,6 +170,7 @@ static void step(struct out *o, const struct gpu *g)
     gemm(o, g, faulty);
     wait_some(o, g->waits);
     sum(o, faulty && g->atomics);
+    managed(o, g, faulty);
     copy_out(o);
     operator_of(o, g);
     put(o, TB_EV_STEP, "torch\nstep\n", NULL, 0, o->seq);

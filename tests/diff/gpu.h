@@ -23,6 +23,8 @@ struct gpu {
     bool twice;               /* the result comes back to the host, and leads to other data */
     bool level_op;            /* recorded without its kernels: operators only */
     bool choose;              /* the operator runs another kernel */
+    bool table;               /* the host writes other bytes to managed memory in step 1 */
+    bool hashed;              /* and what is read there is hashed */
 };
 
 /** gpu_write - the trace of @g at @path; any failure fails the test */

@@ -210,6 +210,24 @@ static void test_device__other_bytes_of_the_host_are_input_data(void **state)
     done(r);
 }
 
+/* Managed memory changes without a call: that is no unseen writer, but data of the host. */
+static void test_device__memory_that_the_host_writes_is_input_data(void **state)
+{
+    struct gpu a = {.hashed = true}, b = {.hashed = true, .table = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_INPUT_DATA, 1, "lookup");
+
+    (void)state;
+    assert_string_equal(root->tensor.argument, "table");
+    assert_evidence(root, "'table' of lookup came from memory of the host");
+    done(r);
+    a.hashed = b.hashed = false; /* then it is a suspicion */
+    r = compare(&a, &b);
+    root = only_root(r, TB_CAUSE_UNEXPLAINED, 1, "lookup");
+    assert_evidence(root, "'table' is memory that the host may write");
+    done(r);
+}
+
 /* What went to the host and came back otherwise follows from why it differed. */
 static void test_device__bytes_that_come_back_are_infected(void **state)
 {
@@ -319,6 +337,7 @@ int main(void)
         T(another_launch_shape_is_an_algorithm),
         T(another_kernel_in_an_operator_is_an_algorithm),
         T(other_bytes_of_the_host_are_input_data),
+        T(memory_that_the_host_writes_is_input_data),
         T(bytes_that_come_back_are_infected),
         T(a_fingerprint_in_one_run_only_is_not_equal),
         T(fingerprints_that_never_arrived_are_not_equal),

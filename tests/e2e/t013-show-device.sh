@@ -5,7 +5,7 @@ expect 0 tb show a.twinbit events --limit 4
 sed -E 's/^ *[0-9]+ //; s/^[0-9a-f]{32}/HASH/' out >seen
 diff -u - seen <<'END' || fail "events"
 HASH 0/train.py/main/0/forward:/cuMemcpyHtoDAsync#0  [copy kind htod stream:2 cuda:0]
--                                0/train.py/main/0/forward:/cuStreamWaitEvent#0  [sync stream:2 event:3 cuda:0]
+-                                0/train.py/main/0/forward:/cuStreamWaitEvent#0  [sync stream:2 event:3]
 HASH 0/train.py/main/0/forward:/scale#0  [launch grid 2,1,1 block 64,1,1 shared 0 stream:2 cuda:0]
 no fingerprint                   0/train.py/main/0/forward:/scale#1  [launch grid 2,1,1 block 64,1,1 shared 0 stream:2 cuda:0]
 END
