@@ -293,12 +293,26 @@ static enum tb_status between(const struct part *p, const struct anchor *list, s
     return st;
 }
 
+/* Are there launches, for which likeness is more than site and module? */
+static bool has_launches(const struct part *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->a[i]->alike != p->a[i]->key)
+            return true;
+    for (size_t j = 0; j < p->m; j++)
+        if (p->b[j]->alike != p->b[j]->key)
+            return true;
+    return false;
+}
+
 static enum tb_status align_part(struct part p, enum level level, unsigned flags, unsigned depth)
 {
     struct anchor *list = NULL;
     size_t n = 0, chain = 0;
     enum tb_status st = TB_OK;
 
+    if (level == BY_LIKENESS && !has_launches(&p))
+        level = BY_SCORE;
     if (level < BY_SCORE)
         trim(&p, level, flags);
     if (!p.n || !p.m)

@@ -14,6 +14,7 @@ struct outputs {
     uint32_t differ, of;
     uint32_t first;    /* access */
     uint32_t unhashed; /* in one run only, or in another way: not comparable */
+    uint32_t kept;     /* root behind all that differs: it lay there before */
     bool host, failed;
 };
 
@@ -46,6 +47,27 @@ static struct outputs compare_outputs(const struct blame *b, const struct ev *x,
         o.host = o.host || mode == 'h';
     }
     return o;
+}
+
+/* Outputs that may hold what lay there before, where that differs already: the event is not to
+ * blame for them. If it is for others, the first of those counts. */
+static void look_at_kept(struct blame *b, const struct ev *x, const struct ev *y, struct outputs *o)
+{
+    uint32_t root = 0, clean = UINT32_MAX;
+
+    for (uint32_t i = 0; o->differ && i < x->n; i++) {
+        if (x->site->access[i].mode != 'w' || !comparable(b, &x->acc[i], &y->acc[i]) ||
+            tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
+            continue;
+        uint32_t r = blame_kept(b, x, y, i);
+        if (!r && clean == UINT32_MAX)
+            clean = i;
+        root = !root || (r && r < root) ? r : root;
+    }
+    if (clean == UINT32_MAX)
+        o->kept = root;
+    else
+        o->first = clean;
 }
 
 static void note_host(struct blame *b, const struct ev *x, const struct ev *y, uint32_t root)
@@ -83,6 +105,18 @@ static bool note_guess(struct root *r, const struct ev *x, uint32_t i)
     return false;
 }
 
+/* What differs may be bytes that this launch, and all before it, left alone */
+static void note_stale(struct root *r, const struct ev *x)
+{
+    uint32_t i = r->r.tensor.access;
+
+    if (r->guessed || r->shared || !r->r.tensor.known || r->r.tensor.mode != 'w' ||
+        !x->acc[i].pieces || !(x->acc[i].flags & ACC_UNKNOWN))
+        return;
+    r->stale = true;
+    (void)snprintf(r->input, sizeof(r->input), "%s", x->site->access[i].argument);
+}
+
 /* Why the first read that is not hashed may hold other bytes than we think */
 static void note_reads(struct root *r, const struct ev *x)
 {
@@ -102,6 +136,7 @@ static void note_reads(struct root *r, const struct ev *x)
             (void)snprintf(r->input, sizeof(r->input), "%s", x->site->access[i].argument);
         }
     }
+    note_stale(r, x);
 }
 
 /* The place of a root, and what it wrote otherwise */
@@ -261,6 +296,10 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
     *root = inner_root(b, x, y);
     if (*root)
         return TB_OK;
+    if (o->kept) {
+        *root = o->kept;
+        return TB_OK;
+    }
     if (is_from_host(x) && !in->tainted && !in->crossed)
         return host_data(b, x, y, o, root, self);
     if (in->unknown && b->state) { /* it read what was left by steps that were not recorded */
@@ -367,6 +406,8 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
     if (st == TB_OK && x->kind == TB_EV_COLL)
         st = blame_coll_inputs(b, x, &in);
     struct outputs o = compare_outputs(b, x, y);
+    if (is_device(x->kind))
+        look_at_kept(b, x, y, &o);
     uint32_t inner = inner_root(b, x, y);
     if (st == TB_OK)
         st = judge(b, x, y, &in, &o, &root, &self);

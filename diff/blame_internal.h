@@ -107,6 +107,10 @@ void blame_taint(struct inputs *in, uint32_t root);
 /** blame_inputs - all that @x and @y read */
 enum tb_status blame_inputs(struct blame *b, const struct ev *x, const struct ev *y,
                             struct inputs *in) TB_MUST_CHECK;
+/** blame_kept - output @i may hold what it held before; root behind that if it differs already,
+ * else
+ * 0 */
+uint32_t blame_kept(struct blame *b, const struct ev *x, const struct ev *y, uint32_t i);
 /** blame_generator - the state of a generator, access @i */
 enum tb_status blame_generator(struct blame *b, const struct ev *x, const struct ev *y, uint32_t i,
                                struct inputs *in) TB_MUST_CHECK;

@@ -360,7 +360,13 @@ static void say_unexplained(const struct report_builder *rb, struct root *r, con
         evidence(r,
                  "'%.60s' was last written by %.120s without a fingerprint: it may differ already",
                  r->input, w);
-    } else if (r->shared)
+    } else if (r->stale)
+        evidence(
+            r,
+            "'%.80s' may also hold bytes that no recorded work wrote, here or before: what lay "
+            "there by chance may be what differs",
+            r->input);
+    else if (r->shared)
         evidence(
             r,
             "'%.80s' is memory that the host may write, too, and was not hashed: it may differ "

@@ -41,6 +41,14 @@ bool is_to_host(const struct ev *e)
            !has_access(e->site, 'w', true);
 }
 
+bool may_keep(uint8_t kind, const struct tb_site *s, uint32_t i)
+{
+    bool box = strstr(s->name, "2D") || strstr(s->name, "3D");
+
+    return s->access[i].mode == 'w' && (kind == TB_EV_LAUNCH || kind == TB_EV_GRAPH ||
+                                        ((kind == TB_EV_COPY || kind == TB_EV_SET) && box));
+}
+
 bool host_may_write(const struct ev *e, uint32_t i)
 {
     return is_device(e->kind) && strncmp(e->site->access[i].device, "cuda", 4) != 0;

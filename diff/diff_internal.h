@@ -90,7 +90,7 @@ struct acc {
     int64_t lo, hi; /* bytes touched in the allocation */
     uint64_t offset;
     struct tb_fp fp;
-    uint32_t piece, pieces; /* reads and states: what lay there before */
+    uint32_t piece, pieces; /* reads, states, writes that may keep some: what lay there before */
     uint8_t kind, flags;
 };
 
@@ -161,6 +161,7 @@ struct root {
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
     bool deleted;        /* only digests are left of its step */
     bool shared;       /* read memory (@input) that the host may write unseen, and was not hashed */
+    bool stale;        /* its output (@input) may hold bytes that nobody was seen to write */
     bool guessed;      /* read bytes (@input) whose last writer left no fingerprint */
     bool fresh_input;  /* read bytes that no recorded operator wrote, and that were not hashed */
     char input[160];   /* that argument */
@@ -213,6 +214,11 @@ bool is_device(uint8_t kind);
  */
 bool is_from_host(const struct ev *e);
 bool is_to_host(const struct ev *e);
+/**
+ * may_keep - access @i is a write that may leave some of its bytes as they were: the extents of
+ * launches are what a pointer may be for, those of boxes reach from their first byte to their last
+ */
+bool may_keep(uint8_t kind, const struct tb_site *s, uint32_t i);
 /** host_may_write - access @i of work of a GPU is to memory that the host, too, writes unseen */
 bool host_may_write(const struct ev *e, uint32_t i);
 /** site_alike - hash of a site but for the detail of its name: launch shape, code */

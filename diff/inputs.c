@@ -142,6 +142,15 @@ static enum verdict by_lineage(struct blame *b, const struct ev *x, const struct
     return worst;
 }
 
+uint32_t blame_kept(struct blame *b, const struct ev *x, const struct ev *y, uint32_t i)
+{
+    struct inputs before = {0};
+
+    if (!x->acc[i].pieces || !y->acc[i].pieces || by_lineage(b, x, y, i, &before) != TAINT)
+        return 0;
+    return before.root ? before.root : b->res.root_count ? 1 : 0;
+}
+
 static uint64_t writer_of(const struct ev *e, uint32_t i)
 {
     const struct range *best = NULL;
@@ -402,7 +411,7 @@ enum tb_status blame_learn(struct blame *b, const struct ev *x, const struct ev 
     enum tb_status st = TB_OK;
 
     for (uint32_t i = 0; st == TB_OK && i < x->n; i++)
-        if (x->acc[i].flags & y->acc[i].flags & ACC_UNKNOWN)
+        if (x->site->access[i].mode != 'w' && (x->acc[i].flags & y->acc[i].flags & ACC_UNKNOWN))
             st = learn_buffer(b, &x->acc[i], &y->acc[i]);
     return st;
 }

@@ -9,7 +9,7 @@ static uint32_t read_root(struct blame *b, const struct ev *e, int side)
     uint32_t root = 0;
 
     for (uint32_t i = 0; i < e->n; i++)
-        for (uint32_t j = 0; j < e->acc[i].pieces; j++) {
+        for (uint32_t j = 0; e->site->access[i].mode != 'w' && j < e->acc[i].pieces; j++) {
             const struct range *p = e->pieces + e->acc[i].piece + j;
             struct gentab_slot *s = p->lineage ? gentab_get(&b->line[side], p->lineage) : NULL;
             if (s && s->aux && (!root || s->aux < root))

@@ -190,7 +190,7 @@ static enum tb_status look_at(struct stream *s, const struct tb_trace_event *e, 
         return TB_OK;
     if (c->alloc > s->max_alloc)
         s->max_alloc = c->alloc;
-    if (a->mode != 'r' && a->mode != 's')
+    if (a->mode != 'r' && a->mode != 's' && !may_keep(e->e.kind, e->site, i))
         return TB_OK;
     st = rangemap_resolve(s->map, c->alloc, c->lo, c->hi, e->e.open, &s->pieces);
     if (st == TB_OK)
@@ -232,6 +232,19 @@ static enum tb_status verified(struct stream *s, const struct tb_trace_event *e,
     return st;
 }
 
+/* A write without fingerprint leaves what its work, and what lay there before, make of it */
+static uint64_t guess(struct stream *s, const struct tb_trace_event *e, uint32_t i)
+{
+    const struct acc *c = &s->acc[i];
+    uint64_t h = mix64(mix64(alike_of(s, e->site), i), e->e.args);
+
+    for (uint32_t j = 0; j < c->pieces; j++) {
+        const struct range *p = &s->all.r[c->piece + j];
+        h = mix64(mix64(h, p->token), (uint64_t)(p->hi - c->lo));
+    }
+    return h | 1;
+}
+
 /* From now on that is what lies there */
 static enum tb_status take_effect(struct stream *s, const struct tb_trace_event *e, uint32_t i)
 {
@@ -249,7 +262,7 @@ static enum tb_status take_effect(struct stream *s, const struct tb_trace_event 
     if (a->mode == 'w') {
         r.writer = e->id;
         r.guess = !(c->flags & ACC_HASHED);
-        r.token = r.guess ? mix64(mix64(alike_of(s, e->site), i), e->e.args) | 1 : token_of(a, c);
+        r.token = r.guess ? guess(s, e, i) : token_of(a, c);
         return rangemap_write(s->map, c->alloc, &r, dense(a));
     }
     bool read = a->mode == 'r' || a->mode == 's';

@@ -24,7 +24,7 @@ static uint64_t mix64(uint64_t h, uint64_t v)
 struct out {
     struct tb_store *s;
     uint32_t process, thread;
-    uint64_t seq, step, value[8]; /* value: what each allocation holds */
+    uint64_t seq, step, value[10]; /* value: what each allocation holds */
 };
 
 static struct tb_error err;
@@ -134,6 +134,26 @@ static void managed(struct out *o, const struct gpu *g, bool faulty)
         o->seq);
 }
 
+/* Three launches that write a part each of one buffer, whose fingerprint has all parts. */
+static void parts(struct out *o, const struct gpu *g)
+{
+    struct tb_store_access a[4] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(2, 0, TB_FP_NONE)};
+
+    for (unsigned k = 0; k < 3; k++) {
+        o->value[8] = mix64(o->value[8], k + (g->part && o->step == 1 && k == 1 ? 100 : 0));
+        a[2] = at(8, o->value[8], TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH,
+            "cuda\npart\n" STREAM_LINE "r u8 cuda:0 [64] - x\nw f32 cuda:0 [3] - parts\n", a, 3,
+            o->seq);
+    }
+    a[2] = at(8, o->value[8] = mix64(o->value[8], 9), TB_FP_BYTES);
+    a[3] = at(9, 1 + (g->other && o->step == 2), TB_FP_BYTES);
+    put(o, TB_EV_LAUNCH,
+        "cuda\npair\n" STREAM_LINE "r u8 cuda:0 [64] - x\nw f32 cuda:0 [3] - parts\n"
+        "w f32 cuda:0 [3] - other\n",
+        a, 4, o->seq);
+}
+
 static void copy_out(struct out *o)
 {
     struct tb_store_access a[2] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(4, 0, TB_FP_NONE)};
@@ -171,6 +191,7 @@ static void step(struct out *o, const struct gpu *g)
     wait_some(o, g->waits);
     sum(o, faulty && g->atomics);
     managed(o, g, faulty);
+    parts(o, g);
     copy_out(o);
     operator_of(o, g);
     put(o, TB_EV_STEP, "torch\nstep\n", NULL, 0, o->seq);

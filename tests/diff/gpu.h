@@ -24,6 +24,8 @@ struct gpu {
     bool level_op;            /* recorded without its kernels: operators only */
     bool choose;              /* the operator runs another kernel */
     bool table;               /* the host writes other bytes to managed memory in step 1 */
+    bool part;                /* a launch in step 1 that writes a part of a buffer */
+    bool other;               /* one in step 2 that writes a part of it, and another buffer */
     bool hashed;              /* and what is read there is hashed */
 };
 

@@ -228,6 +228,27 @@ static void test_device__memory_that_the_host_writes_is_input_data(void **state)
     done(r);
 }
 
+/* The extent of a launch has bytes that it did not write: they are not its fault. */
+static void test_device__bytes_that_a_launch_kept_are_infected(void **state)
+{
+    struct gpu a = {0}, b = {.part = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_UNEXPLAINED, 1, "part");
+
+    (void)state;
+    assert_int_equal(root->a.name.k, 1);
+    assert_int_equal(root->infected, 10); /* two more in step 1, four in each of 2 and 3 */
+    done(r);
+    b.other = true; /* for another output it may be to blame all the same */
+    r = compare(&a, &b);
+    assert_int_equal(r->root_count, 2);
+    assert_string_equal(r->roots[0].a.name.op, "part");
+    assert_string_equal(r->roots[1].a.name.op, "pair");
+    assert_string_equal(r->roots[1].tensor.argument, "other");
+    assert_int_equal(r->roots[1].step, 2);
+    done(r);
+}
+
 /* What went to the host and came back otherwise follows from why it differed. */
 static void test_device__bytes_that_come_back_are_infected(void **state)
 {
@@ -337,6 +358,7 @@ int main(void)
         T(another_launch_shape_is_an_algorithm),
         T(another_kernel_in_an_operator_is_an_algorithm),
         T(other_bytes_of_the_host_are_input_data),
+        T(bytes_that_a_launch_kept_are_infected),
         T(memory_that_the_host_writes_is_input_data),
         T(bytes_that_come_back_are_infected),
         T(a_fingerprint_in_one_run_only_is_not_equal),
