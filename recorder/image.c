@@ -81,7 +81,7 @@ static uint32_t pieces_of(const void *image, size_t n, struct piece *out, uint32
     }
     memcpy(&w, image, sizeof(w));
     if (w.version == 2 && w.list) {
-        for (; w.list[count] && count < most; count++) {
+        for (; count < most && w.list[count]; count++) {
             out[count] = (struct piece){w.list[count], bytes_of(w.list[count])};
             if (magic_of(w.list[count]) != FATBIN || !out[count].bytes)
                 return 0;

@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +38,6 @@ static struct {
     pthread_mutex_t lock;
     const struct softgpu_tools *tools;
     struct table *tables; /* newest first */
-    const struct tb_wire_kernel *kernel;
-    const char *name;
     struct range ranges[MOST_RANGES];
     unsigned nranges;
     uint64_t launches, writes, reads, wrong, unknown;
@@ -93,31 +92,26 @@ static void notice(void *arg, const struct sg_notice *n)
 
 /* ---------------------------------------------------------------- launches */
 
-static const struct tb_wire_kernel *find(const char *name, const struct tb_wire_kernels **table)
-{
-    uint64_t hash = tb_fp_leaf_hash(name, strlen(name)).lo;
+/* Of the kernel that runs; several modules may have one of that name: what any of them does. */
+static struct {
+    const char *name;
+    uint64_t hash;
+    uint32_t flags;
+    bool found, writes_globals;
+} now;
 
-    for (const struct table *t = the.tables; t; t = t->next)
-        for (uint32_t i = 0; i < t->t->kernels; i++)
-            if (ki_kernels(t->t)[i].name == hash) {
-                *table = t->t;
-                return &ki_kernels(t->t)[i];
-            }
-    return NULL;
-}
-
-static void count_kernel(const struct tb_wire_kernel *k)
+static void count_kernel(void)
 {
     const unsigned doubts = TB_KERNEL_INDIRECT_READ | TB_KERNEL_INDIRECT_WRITE |
                             TB_KERNEL_UNTRACED_READ | TB_KERNEL_UNTRACED_WRITE;
 
     for (unsigned i = 0; i < the.kernels; i++)
-        if (the.seen[i] == k->name)
+        if (the.seen[i] == now.hash)
             return;
     if (the.kernels == TB_ARRAY_LEN(the.seen))
         return;
-    the.seen[the.kernels++] = k->name;
-    the.complete += !(k->flags & doubts);
+    the.seen[the.kernels++] = now.hash;
+    the.complete += !(now.flags & doubts);
 }
 
 static void add_word(const struct tb_wire_word *w, const char *params, size_t bytes)
@@ -132,20 +126,31 @@ static void add_word(const struct tb_wire_word *w, const char *params, size_t by
         the.ranges[the.nranges++] = (struct range){a.address, a.address + a.size, w->flags};
 }
 
+static void add_kernel(const struct tb_wire_kernels *t, const struct tb_wire_kernel *k,
+                       const char *params, size_t bytes)
+{
+    now.found = true;
+    now.flags |= k->flags;
+    now.writes_globals |= k->globals != 0;
+    for (uint32_t i = 0; i < k->words; i++)
+        add_word(&ki_words(t)[k->first_word + i], params, bytes);
+}
+
 static void begin(void *arg, const char *kernel, const void *params, size_t bytes)
 {
-    const struct tb_wire_kernels *t = NULL;
-
     (void)arg;
     pthread_mutex_lock(&the.lock);
     the.launches++;
     the.nranges = 0;
-    the.kernel = find(kernel, &t);
-    the.name = kernel;
-    if (the.kernel) {
-        count_kernel(the.kernel);
-        for (uint32_t i = 0; i < the.kernel->words; i++)
-            add_word(&ki_words(t)[the.kernel->first_word + i], params, bytes);
+    memset(&now, 0, sizeof(now));
+    now.name = kernel;
+    now.hash = tb_fp_leaf_hash(kernel, strlen(kernel)).lo;
+    for (const struct table *t = the.tables; t; t = t->next)
+        for (uint32_t i = 0; i < t->t->kernels; i++)
+            if (ki_kernels(t->t)[i].name == now.hash)
+                add_kernel(t->t, &ki_kernels(t->t)[i], params, bytes);
+    if (now.found) {
+        count_kernel();
     } else {
         fprintf(stderr, "cross: kernel '%s' is in no module\n", kernel);
         the.wrong++;
@@ -168,13 +173,13 @@ static bool explained(uint64_t address, uint64_t n, bool write)
                            : TB_KERNEL_INDIRECT_READ | TB_KERNEL_UNTRACED_READ;
     struct softgpu_allocation a;
 
-    if (!the.kernel || in_words(address, n, write ? TB_WORD_WRITE : TB_WORD_READ))
+    if (!now.found || in_words(address, n, write ? TB_WORD_WRITE : TB_WORD_READ))
         return true;
     if (!the.tools->allocation(address, &a))
         return true;
-    if ((a.variable || a.managed) && (!write || the.kernel->globals))
+    if ((a.variable || a.managed) && (!write || now.writes_globals))
         return true;
-    if (!(the.kernel->flags & doubt))
+    if (!(now.flags & doubt))
         return false;
     the.unknown++;
     return true;
@@ -192,7 +197,7 @@ static void access_to(void *arg, uint64_t address, uint64_t n, bool write)
         the.wrong++;
         if (told++ < 20)
             fprintf(stderr, "cross: %s of %#llx, kernel '%s', is not explained\n",
-                    write ? "write" : "read", (unsigned long long)address, the.name);
+                    write ? "write" : "read", (unsigned long long)address, now.name);
     }
     pthread_mutex_unlock(&the.lock);
 }
