@@ -81,6 +81,7 @@ struct tb_rec_thread {
     uint32_t range_known; /* local id of the ranges below, 0: not asked for since they changed */
     uint32_t range_depth; /* of user_range(); deeper ones than TB_RT_RANGES are only counted */
     char range_text[TB_RT_RANGES][TB_RT_RANGE_TEXT];
+    char range_shown[TB_RT_RANGE_PATH + 2 * TB_RT_RANGE_TEXT]; /* range_name_now() */
     struct tb_rec_thread *next_free;
 };
 

@@ -33,19 +33,28 @@ static size_t part(char *out, size_t size, const char *name)
 }
 
 /*
- * "outer\tmiddle.inner\touter>middle>inner": the outermost range takes the place of the phase, the
- * others that of the module path, as far as it has room in the name of an event.
+ * "outer\tmiddle.inner" with @between for the tab: the outermost range takes the place of the
+ * phase, the others that of the module path, as far as it has room in the name of an event.
  */
-static size_t range_name(const struct tb_rec_thread *t, char *out, size_t size)
+static size_t shown(const struct tb_rec_thread *t, char *out, size_t size, const char *between)
 {
     uint32_t depth = t->range_depth < TB_RT_RANGES ? t->range_depth : TB_RT_RANGES;
-    size_t n = part(out, size, t->range_text[0]);
+    size_t n = part(out, size, t->range_text[0][0] ? t->range_text[0] : "forward");
 
-    n += tb_rt_copy(out + n, size - n, "\t");
+    n += tb_rt_copy(out + n, size - n, between);
     for (uint32_t i = 1; i < depth && n < TB_RT_RANGE_PATH; i++) {
         n += i > 1 ? tb_rt_copy(out + n, size - n, ".") : 0;
         n += part(out + n, size - n, t->range_text[i]);
     }
+    return n;
+}
+
+/* "outer\tmiddle.inner\touter>middle>inner" */
+static size_t range_name(const struct tb_rec_thread *t, char *out, size_t size)
+{
+    uint32_t depth = t->range_depth < TB_RT_RANGES ? t->range_depth : TB_RT_RANGES;
+    size_t n = shown(t, out, size, "\t");
+
     n += tb_rt_copy(out + n, size - n, "\t");
     for (uint32_t i = 0; i < depth; i++) {
         n += i ? tb_rt_copy(out + n, size - n, ">") : 0;
@@ -79,7 +88,12 @@ static void range_is(struct tb_rec_thread *t, uint32_t id, const char *name)
 
 static const char *range_name_now(struct tb_rec_thread *t)
 {
-    return t->range && t->range_name ? t->range_name : "forward:";
+    if (t->range)
+        return t->range_name ? t->range_name : "forward:";
+    if (!t->range_depth)
+        return "forward:";
+    (void)shown(t, t->range_shown, sizeof(t->range_shown), ":");
+    return t->range_shown;
 }
 
 static void put_range(struct tb_rec_thread *t, const char *text)
