@@ -39,6 +39,17 @@ for tap in shim cupti; do
     done
 done
 
+# pushed ranges of NVTX, of the default domain, in all their forms
+status=0
+"$TWINBIT" run --device softgpu --force -o ranges.twinbit -- "$TOOL" ranges >out 2>err || status=$?
+if [ $status -ne 77 ]; then # built with NVTX's headers
+    contains out "depths 2 1 0 1"
+    "$TWINBIT" show ranges.twinbit events >ranges.events
+    lines ranges.events 8
+    [ "$(grep -c 'plain:wïde.known' ranges.events)" -eq 4 ] || fail "ranges: $(cat ranges.events)"
+    lacks ranges.events theirs
+fi
+
 # a profiler that was first keeps CUPTI, and is named; the job goes on
 run early.twinbit --tap cupti -- "$TOOL" early
 contains out "subscribe 0"

@@ -1,11 +1,12 @@
 /*
  * A program of the driver API with a profiler of its own, which opens both as profilers do.
  *
- * usage: tool [early|late|wait|threads|fork]
+ * usage: tool [early|late|wait|threads|fork|ranges]
  *   early  subscribes to CUPTI before CUDA starts, late: afterwards; prints what that returned and
  *          how many of its calls it was told of
  *   wait   stays for a second
  *   threads  THREADS threads start CUDA at once, fork: so many children do
+ *   ranges  works inside of NVTX ranges of each kind
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -15,6 +16,10 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#endif
 
 #define N 3
 #define THREADS 8
@@ -121,6 +126,46 @@ static int many_children(void *cuda)
     return bad;
 }
 
+#ifdef NVTX_VERSION
+static nvtxEventAttributes_t attributes(nvtxMessageType_t type, nvtxMessageValue_t message)
+{
+    return (nvtxEventAttributes_t){.version = NVTX_VERSION,
+                                   .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                   .messageType = (int32_t)type,
+                                   .message = message};
+}
+
+static int ranges(void *cuda)
+{
+    nvtxDomainHandle_t other = nvtxDomainCreateA("other");
+    nvtxEventAttributes_t theirs =
+        attributes(NVTX_MESSAGE_TYPE_ASCII, (nvtxMessageValue_t){.ascii = "theirs"});
+    nvtxEventAttributes_t known =
+        attributes(NVTX_MESSAGE_TYPE_REGISTERED,
+                   (nvtxMessageValue_t){.registered = nvtxDomainRegisterStringA(NULL, "known")});
+
+    must((int)init(0), "cuInit");
+    (void)nvtxRangePushA("plain");
+    (void)nvtxDomainRangePushEx(other, &theirs); /* a library's own stack */
+    (void)nvtxRangePushW(L"w\u00efde");
+    (void)nvtxDomainRangePushEx(NULL, &known);
+    work(cuda);
+    (void)nvtxDomainRangePop(other);
+    printf("depths %d", nvtxRangePop());
+    printf(" %d", nvtxRangePop());
+    printf(" %d", nvtxRangePop());
+    printf(" %d\n", nvtxRangePop() < 0);
+    work(cuda);
+    return 0;
+}
+#else
+static int ranges(void *cuda)
+{
+    (void)cuda;
+    return 77; /* built without NVTX's headers */
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -131,6 +176,8 @@ int main(int argc, char **argv)
         return many_threads(cuda);
     if (strcmp(mode, "fork") == 0)
         return many_children(cuda);
+    if (strcmp(mode, "ranges") == 0)
+        return ranges(cuda);
     if (strcmp(mode, "early") == 0)
         subscribe(dlopen(CUPTI_NAME, RTLD_NOW));
     must((int)init(0), "cuInit");
