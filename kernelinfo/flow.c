@@ -64,7 +64,7 @@ static void forget(struct ki_flow *k)
 
 void ki_flow_release(struct ki_flow *k)
 {
-    if (k->frames && k->objects && k->written && k->sets.index)
+    if (k->frames && k->objects && k->reached && k->written && k->sets.memo)
         forget(k);
     free(k->frames);
     free(k->objects);
