@@ -2,9 +2,10 @@
  * kernelinfo, private.
  *
  * image.c finds the PTX; unit.c numbers what a module declares; flow.c follows values through all
- * functions of one kernel until nothing changes (rules.c: registers, memory.c: loads and stores,
- * call.c: calls), then asks each access where its address comes from (access.c); output.c writes
- * the result. sets.c has the sets of origins, dtype.c the types of what is loaded and stored.
+ * functions of one kernel until nothing changes (rules.c: registers, memory.c and
+ * object.c: loads and stores, call.c: calls), then asks each access where its address comes from
+ * (access.c); output.c writes the result. sets.c has the sets of origins, dtype.c the types of what
+ * is loaded and stored.
  */
 #ifndef TB_KERNELINFO_INTERNAL_H
 #define TB_KERNELINFO_INTERNAL_H
@@ -224,6 +225,8 @@ void ki_step(const struct ki_at *at);
 
 /* memory.c */
 bool ki_memory(const struct ki_at *at); /* false: not an instruction of memory */
+
+/* object.c */
 struct ki_val ki_load_object(struct ki_flow *k, uint32_t object, struct ki_val at, unsigned bytes);
 void ki_store_object(struct ki_flow *k, uint32_t object, struct ki_val at, unsigned bytes,
                      struct ki_val v);
