@@ -105,6 +105,7 @@ struct tb_rt {
     size_t slab_left;
     unsigned key;                   /* pthread_key_t */
     const struct tb_rec_cuda *cuda; /* written once, by who brings it */
+    uint64_t allocs; /* numbers drawn; atomic. What a fork's child inherits keeps its number */
     struct tb_rec_api api;
 };
 extern struct tb_rt tb_rt;

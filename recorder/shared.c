@@ -133,6 +133,11 @@ static void cuda_is(const struct tb_rec_cuda *engine)
     __atomic_store_n(&tb_rt.cuda, engine, __ATOMIC_RELEASE);
 }
 
+static uint64_t alloc_new(void)
+{
+    return __atomic_add_fetch(&tb_rt.allocs, 1, __ATOMIC_RELAXED);
+}
+
 static bool paused(void)
 {
     return (tb_rt.bell && __atomic_load_n(&tb_rt.bell->paused, __ATOMIC_RELAXED)) ||
@@ -194,6 +199,7 @@ void tb_rt_shared_init(struct tb_rec_api *api)
     api->user_range = user_range;
     api->cuda = cuda;
     api->cuda_is = cuda_is;
+    api->alloc_new = alloc_new;
     api->paused = paused;
     api->slots = slots;
     api->snapshot_fd = snapshot_fd;

@@ -115,7 +115,7 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
     if (a)
         *a = (struct tb_cu_alloc){.base = base,
                                   .bytes = bytes,
-                                  .ordinal = ++tb_cu.ordinals,
+                                  .ordinal = tb_cu.api->alloc_new(),
                                   .device = device,
                                   .kind = kind,
                                   .unstable = kind == TB_CU_MANAGED || kind == TB_CU_HOST ||

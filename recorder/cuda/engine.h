@@ -375,7 +375,6 @@ struct tb_cu {
     struct tb_cu_alloc **block; /* of caching allocators, by address */
     uint32_t blocks, block_capacity;
     struct tb_cu_alloc *free_allocs;
-    uint64_t ordinals;
     struct tb_cu_map images, codes, kernels, streams, events, execs;
     uint32_t blocking_streams; /* beside the legacy one */
     uint32_t stream_ordinals, stream_indices, event_ordinals, exec_ordinals;

@@ -21,6 +21,22 @@ static void block(int device, uint64_t address, uint64_t bytes)
     tb_cu_unlock();
 }
 
+static uint64_t alloc(uint64_t address, uint64_t *offset, uint64_t *bytes)
+{
+    const struct tb_cu_alloc *a;
+    uint64_t ordinal = 0;
+
+    tb_cu_lock();
+    a = tb_cu_alloc_at(address);
+    if (a) {
+        ordinal = a->ordinal;
+        *offset = address - a->base;
+        *bytes = a->bytes;
+    }
+    tb_cu_unlock();
+    return ordinal;
+}
+
 static void name(void *function, const char *text)
 {
     struct tb_cu_kernel *k;
@@ -179,6 +195,7 @@ const struct tb_rec_cuda *tb_cu_service(void)
         .block = block,
         .tensor = tensor,
         .name = name,
+        .alloc = alloc,
     };
 
     return &service;

@@ -74,7 +74,7 @@ struct tb_pt_alloc *tb_pt_alloc_find(const struct tb_pt_access *a)
         .key = a->storage,
         .ptr = a->storage_ptr,
         .bytes = a->storage_bytes,
-        .id = ++tb_pt.next_alloc,
+        .id = tb_pt.api->alloc_new(),
         .origin = a->flags & TB_PT_FOREIGN ? TB_PT_EXTERNAL : TB_PT_UNKNOWN,
         .last_seq = TB_REC_NO_SEQ,
     };

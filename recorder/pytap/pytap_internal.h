@@ -96,7 +96,6 @@ struct tb_pt_global {
     uint32_t string_count, string_capacity;
     struct tb_pt_alloc *allocs;
     size_t alloc_capacity, alloc_used;
-    uint64_t next_alloc;
     struct {
         int64_t seq;
         uint32_t module;

@@ -122,8 +122,8 @@ class Allocs
     Alloc *table_ = nullptr;
     size_t cap_ = 0, used_ = 0, hand_ = 0, born_ = 0;
     c10::StorageImpl *young_[kYoung] = {}; // the last new ones; only looked up by, never followed
-    uint64_t next_id_ = 1;
-    std::unordered_map<const void *, uint64_t> blocks_; // of device memory, if nobody tracks them
+    // the last storage at an address of device memory, where the allocator itself does not tell
+    std::unordered_map<const void *, const c10::StorageImpl *> blocks_;
     std::map<const char *, External>
         external_; // live storages over somebody else's memory, by address
 
@@ -154,23 +154,35 @@ class Allocs
         begin_block(a);
     }
 
-    // What torch's allocator of device memory gave out. A later storage at the same address is told
-    // before the old one is found to be dead: only the last one ends it.
-    void begin_block(const Alloc &a)
+    // Device memory has the number that the CUDA recorder gave to the block it lies in, so that its
+    // events and ours speak of the same. A block that it has not heard of is told. A later storage at
+    // the same address is told before the old one is found to be dead: only the last one ends it.
+    bool begin_block(Alloc &a)
     {
         const tb_rec_cuda *cuda = a.key->device_type() == c10::kCUDA ? R->cuda() : nullptr;
+        uint64_t address = (uint64_t)(uintptr_t)a.data, offset = 0, bytes = 0;
 
-        if (!cuda || !cuda->block || a.data == nullptr || a.nbytes == 0 || !a.key->resizable())
-            return;
-        if (!blocks_tracked.load(std::memory_order_relaxed))
-            blocks_[a.data] = a.id;
-        cuda->block(a.key->device().index(), (uint64_t)(uintptr_t)a.data, a.nbytes);
+        if (!cuda || !cuda->alloc || !cuda->block || a.data == nullptr || a.nbytes == 0)
+            return false;
+        bool tracked = blocks_tracked.load(std::memory_order_relaxed);
+        uint64_t number = cuda->alloc(address, &offset, &bytes);
+        if (a.key->resizable() && (!tracked || number == 0 || offset != 0 || bytes != a.nbytes)) {
+            if (!tracked)
+                blocks_[a.data] = a.key;
+            cuda->block(a.device, address, a.nbytes);
+            number = cuda->alloc(address, &offset, &bytes);
+        }
+        if (number == 0)
+            return false;
+        a.id = number;
+        a.base = (int64_t)offset;
+        return true;
     }
 
     void end_block(const Alloc &a)
     {
         auto it = blocks_.empty() ? blocks_.end() : blocks_.find(a.data);
-        const tb_rec_cuda *cuda = it == blocks_.end() || it->second != a.id ? nullptr : R->cuda();
+        const tb_rec_cuda *cuda = it == blocks_.end() || it->second != a.key ? nullptr : R->cuda();
 
         if (!cuda)
             return;
@@ -183,9 +195,12 @@ class Allocs
         a.data = a.key->data();
         a.nbytes = a.key->nbytes();
         a.device = a.key->device().index();
+        if (begin_block(a)) {
+            a.origin = a.key->resizable() ? Origin::unknown : Origin::external;
+            return;
+        }
         if (a.key->resizable() || a.data == nullptr) {
-            a.id = next_id_++;
-            begin_block(a);
+            a.id = R->alloc_new();
             return;
         }
         // memory that torch did not allocate: several storages may lie over the same bytes
@@ -202,7 +217,7 @@ class Allocs
                 return;
             }
         }
-        a.id = next_id_++;
+        a.id = R->alloc_new();
         external_[p] = External{a.nbytes, a.id, a.key};
     }
 

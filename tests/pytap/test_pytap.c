@@ -145,6 +145,13 @@ static struct tb_fp_leaf xxh128(const void *src, size_t n)
     return tb_fp_leaf_hash(src, n);
 }
 
+static uint64_t alloc_new(void)
+{
+    static uint64_t drawn;
+
+    return ++drawn;
+}
+
 static const struct tb_rec_api api = {
     .version = TB_REC_API_VERSION,
     .size = sizeof(api),
@@ -161,6 +168,7 @@ static const struct tb_rec_api api = {
     .snapshot_open = snapshot_open,
     .snapshot_send = snapshot_send,
     .stop = fake_stop,
+    .alloc_new = alloc_new,
     .fp_host_pool = tb_fp_host_pool,
     .fp_strided = tb_fp_strided,
     .xxh128 = xxh128,

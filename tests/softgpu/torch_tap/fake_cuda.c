@@ -116,6 +116,17 @@ static void block(int device, uint64_t address, uint64_t bytes)
     }
 }
 
+static uint64_t alloc(uint64_t address, uint64_t *offset, uint64_t *bytes)
+{
+    for (uint64_t i = 0; i < MAX_BLOCKS; i++)
+        if (address - block_list[i].address < block_list[i].bytes) {
+            *offset = address - block_list[i].address;
+            *bytes = block_list[i].bytes;
+            return 1000000 + i;
+        }
+    return 0;
+}
+
 static void name(void *function, const char *text)
 {
     if (!function)
@@ -132,6 +143,7 @@ static const struct tb_rec_cuda fake = {
     .op_end = op_end,
     .block = block,
     .name = name,
+    .alloc = alloc,
 };
 
 static void *find(void *lib, const char *symbol)
