@@ -315,8 +315,23 @@ def _after_dynamo_callback(module):
     def end(*args, **kwargs):
         _lib.twinbit_suppress(-1)
 
-    module.callback_handler.register_start_callback(begin)
-    module.callback_handler.register_end_callback(end)
+    def register():
+        module.callback_handler.register_start_callback(begin)
+        module.callback_handler.register_end_callback(end)
+
+    register()
+    handler = type(module.callback_handler)
+    inner = getattr(handler, "clear", None)
+    if inner is None:
+        return
+
+    def clear(self):  # torch._dynamo.reset() takes everybody's away
+        try:
+            inner(self)
+        finally:
+            register()
+
+    handler.clear = clear
 
 
 def cuda():

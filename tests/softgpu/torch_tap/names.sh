@@ -13,7 +13,9 @@ trap 'rm -rf "$PWD"' EXIT
 
 record names.twinbit --tap none -- "$TESTS/names.py"
 cat out
-lines out 3
+lines out 4
+expect 0 tb show names.twinbit events
+lacks out 'prims::' # Inductor's decompositions, run while it compiles
 expect 0 tb show names.twinbit coverage
 matches out 'note +[1-9][0-9]*x autotune: triple_kernel: '
 matches out 'note +1x compiled: torch.compile: .*launches'
