@@ -73,7 +73,8 @@ struct tb_rec_cuda {
      */
     void (*name)(void *function, const char *name);
     /**
-     * alloc - number of the allocation or block that @address lies in, as events have it; 0: not known
+     * alloc - number of the allocation or block that @address lies in, as events have it; 0: not
+     * known
      * @offset: of @address in it; @bytes: of the allocation or block
      */
     uint64_t (*alloc)(uint64_t address, uint64_t *offset, uint64_t *bytes);
@@ -169,7 +170,8 @@ struct tb_rec_api {
     /** range_name - "phase:module-path" of it, as event names have it; "forward:" if nobody said */
     const char *(*range_name)(struct tb_rec_thread *t);
     void (*user_range)(const char *push);
-    /** alloc_new - a number for an allocation, from 1; all taps of a process draw from one counter */
+    /** alloc_new - a number for an allocation, from 1; all taps of a process draw from one counter
+     */
     uint64_t (*alloc_new)(void);
     /** paused - the user wants nothing recorded now (a signal to twinbit, twinbit.h) */
     bool (*paused)(void);
