@@ -118,6 +118,7 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
                                   .ordinal = tb_cu.api->alloc_new(),
                                   .device = device,
                                   .kind = kind,
+                                  .context = tb_cu_tls.context,
                                   .unstable = kind == TB_CU_MANAGED || kind == TB_CU_HOST ||
                                               kind == TB_CU_REGISTERED};
     return a;
@@ -141,6 +142,21 @@ void tb_cu_alloc_remove(uint64_t base)
         return;
     remove_range(&b, base, a->bytes);
     remove_range(&l, base, 1);
+}
+
+void tb_cu_alloc_remove_of(CUcontext context, uint64_t code, int device)
+{
+    struct list l = allocations();
+
+    for (uint32_t i = tb_cu.allocs; i-- > 0;) {
+        const struct tb_cu_alloc *a = tb_cu.alloc[i];
+        if ((context && a->context == context) || (code && a->code == code) ||
+            (device >= 0 && a->device == device)) {
+            struct list b = blocks();
+            remove_range(&b, a->base, a->bytes);
+            remove_at(&l, i);
+        }
+    }
 }
 
 void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes)

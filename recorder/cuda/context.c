@@ -141,10 +141,22 @@ static bool all_stamped(const struct tb_cu_ctx *c)
     return true;
 }
 
-/*
- * The process ends: what a leak checker would count is given back, where that waits for nothing.
- * The context must be the thread's own, as it is in most programs.
- */
+static void release_in(struct tb_cu_ctx *c, CUcontext now)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUcontext was;
+
+    if (c->handle != now &&
+        (!d->cuCtxPushCurrent_v2 || !d->cuCtxPopCurrent_v2 || d->cuCtxPushCurrent_v2(c->handle)))
+        return;
+    tb_cu_snapshots_release(c);
+    tb_cu_graphs_release(c);
+    release(c);
+    if (c->handle != now)
+        (void)d->cuCtxPopCurrent_v2(&was);
+}
+
+/* The process ends: what a leak checker would count is given back, where that waits for nothing. */
 static void at_exit(void)
 {
     const struct tb_rec_api *api = tb_cu.api;
@@ -155,11 +167,8 @@ static void at_exit(void)
     __atomic_store_n(&tb_cu.on, 0, __ATOMIC_RELEASE);
     if (tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now)
         for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
-            if (c->handle == now && c->state == TB_CU_CTX_READY && all_stamped(c)) {
-                tb_cu_snapshots_release(c);
-                tb_cu_graphs_release(c);
-                release(c);
-            }
+            if (c->handle && c->state == TB_CU_CTX_READY && all_stamped(c))
+                release_in(c, now);
     api->leave();
 }
 
@@ -231,8 +240,10 @@ struct tb_cu_ctx *tb_cu_ctx(void)
                     tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || !now))
         return NULL;
     struct tb_cu_ctx *c = known(now);
-    if (c)
+    if (c) {
         tb_cu_tls.device = c->device;
+        tb_cu_tls.context = now;
+    }
     if (tb_unlikely(!c))
         c = add(now, &mine);
     if (tb_unlikely(mine && c))
@@ -251,14 +262,24 @@ void tb_cu_ctx_forget(CUcontext handle)
             c->handle = NULL; /* a new context may get the same handle */
             c->state = TB_CU_CTX_BROKEN;
         }
+    tb_cu_alloc_remove_of(handle, 0, -1);
+    tb_cu_kernels_forget();
     tb_cu_unlock();
 }
 
 void tb_cu_ctx_forget_device(int device)
 {
+    if (device >= 0 && device < 64 && tb_cu.primary[device]) {
+        tb_cu_ctx_forget(tb_cu.primary[device]);
+        tb_cu.primary[device] = NULL;
+        return;
+    }
     for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
         if (c->handle && c->device == device)
             tb_cu_ctx_forget(c->handle);
+    tb_cu_lock();
+    tb_cu_alloc_remove_of(NULL, 0, device);
+    tb_cu_unlock();
 }
 
 int tb_cu_ctx_device(CUcontext handle)

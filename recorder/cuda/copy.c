@@ -142,8 +142,11 @@ static uint64_t address_of(CUmemorytype type, const void *host, CUdeviceptr devi
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? device : 0;
 }
 
+/* Before the call nobody has checked its arguments: the driver refuses what has no struct. */
 static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
 {
+    if (!m)
+        return;
     t->dst = box(address_of(m->dstMemoryType, m->dstHost, m->dstDevice), m->dstPitch, 1,
                  m->dstXInBytes, m->dstY, 0, m->WidthInBytes, m->Height, 1, &t->dst_bytes);
     t->src = box(address_of(m->srcMemoryType, m->srcHost, m->srcDevice), m->srcPitch, 1,
@@ -154,6 +157,8 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
 /* The struct for two devices has the same members by name. */
 #define FROM_3D(m, t)                                                                              \
     do {                                                                                           \
+        if (!(m))                                                                                  \
+            break;                                                                                 \
         (t)->dst = box(address_of((m)->dstMemoryType, (m)->dstHost, (m)->dstDevice),               \
                        (m)->dstPitch, (m)->dstHeight, (m)->dstXInBytes, (m)->dstY, (m)->dstZ,      \
                        (m)->WidthInBytes, (m)->Height, (m)->Depth, &(t)->dst_bytes);               \
@@ -318,7 +323,7 @@ static struct tb_cu_work *batch(const struct tb_cuda_call *c)
         c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz || c->id == TB_CUDA_cuMemcpyBatchAsync_v2_ptsz;
     w = work_of(&t);
     tb_cu_lock();
-    for (size_t i = 0; w && i < p->count; i++) {
+    for (size_t i = 0; w && p->dsts && p->srcs && p->sizes && i < p->count; i++) {
         t.dst = p->dsts[i];
         t.src = p->srcs[i];
         t.dst_bytes = t.src_bytes = p->sizes[i];

@@ -34,6 +34,7 @@
     X(cuCtxPushCurrent_v2)                                                                         \
     X(cuCtxPopCurrent_v2)                                                                          \
     X(cuDeviceGetAttribute)                                                                        \
+    X(cuDevicePrimaryCtxGetState)                                                                  \
     X(cuThreadExchangeStreamCaptureMode)                                                           \
     X(cuStreamIsCapturing)                                                                         \
     X(cuStreamIsCapturing_ptsz)                                                                    \
@@ -121,6 +122,8 @@ struct tb_cu_alloc {
     bool split;      /* streams use parts of it: extents end where other pointers begin */
     bool unstable;   /* it may change in ways that no call tells: the host's too, or mapped twice */
     uint64_t mapped; /* cuMemMap: handle of the physical memory */
+    CUcontext context; /* it ends with this one; NULL: not known */
+    uint64_t code;     /* TB_CU_GLOBAL: the module or library that it ends with */
     uint8_t bounds, next_write, next_read;
     uint64_t bound[TB_CU_BOUNDS]; /* offsets of pointers that were seen, ascending */
     const char *name;             /* as twinbit.h said, NULL: not */
@@ -188,8 +191,9 @@ struct tb_cu_clocks {
 struct tb_cu_stream {
     uint64_t handle; /* with the thread in it for a thread's default stream */
     uint32_t ordinal;
-    uint32_t index; /* in the clocks */
-    bool blocking;  /* ordered with the legacy stream */
+    uint32_t index;   /* in the clocks */
+    bool blocking;    /* ordered with the legacy stream */
+    uint64_t capture; /* number of the capture that it takes part in, 0: none */
     struct tb_cu_clocks known;
 };
 
@@ -198,7 +202,8 @@ struct tb_cu_event {
     uint64_t handle;
     uint32_t ordinal;
     bool recorded;
-    uint32_t stream; /* index of the stream it was recorded in */
+    uint64_t capture; /* it was recorded in a stream of this capture, 0: in none */
+    uint32_t stream;  /* index of the stream it was recorded in */
     struct tb_cu_clocks at;
 };
 
@@ -271,6 +276,7 @@ struct tb_cu_ctx {
 struct tb_cu_ctx *tb_cu_ctx(void);
 /** tb_cu_ctx_forget - @handle is about to end (NULL: all) */
 void tb_cu_ctx_forget(CUcontext handle);
+/** tb_cu_ctx_forget_device - the primary context of @device is about to end */
 void tb_cu_ctx_forget_device(int device);
 /** tb_cu_ctx_device - device of a context that was prepared, -1: none */
 int tb_cu_ctx_device(CUcontext handle);
@@ -382,16 +388,24 @@ struct tb_cu {
     struct tb_cu_clocks host; /* what the host has waited for */
     struct tb_cu_work *free_works;
     uint32_t captures; /* under way; atomic */
+    uint64_t capture_numbers;
     struct tb_cu_map unknown;
     struct tb_cu_kernel *new_kernels; /* not asked for yet */
     struct tb_cu_node *free_nodes;
     struct tb_cu_exec *free_execs;
     uint32_t bases; /* words that are in use */
     struct tb_cu_snap *snaps;
-    uint64_t peers[64]; /* device -> the devices whose memory it may use */
+    CUcontext primary[64]; /* of devices; NULL: its making was not seen */
+    uint64_t peers[64];    /* device -> the devices whose memory it may use */
     bool on_exit;
 };
 extern struct tb_cu tb_cu;
+
+/** struct tb_cu_late - something to do where CUDA may be called; NULL: nothing */
+struct tb_cu_late {
+    void (*what)(uint64_t a, uint64_t b);
+    uint64_t a, b;
+};
 
 /* Written by its own thread only. */
 struct tb_cu_tls {
@@ -399,6 +413,8 @@ struct tb_cu_tls {
     uint32_t op_depth;          /* inside an operator of another tap */
     bool may_call;              /* CUDA may be called in this call of enter, exit or legal */
     int device;                 /* of the last context that was asked for */
+    CUcontext context;          /* that context */
+    struct tb_cu_late late;     /* waits for the same */
     uint64_t seen_step;         /* plus 1: that the counts below are for */
     uint64_t seen[TB_CU_SNAPSHOTS];
 };
@@ -424,6 +440,10 @@ static inline uint64_t tb_cu_mix(uint64_t h, uint64_t v)
     return (h << 29 | h >> 35) * 0xbf58476d1ce4e5b9ull;
 }
 uint64_t tb_cu_mix_text(uint64_t h, const char *text);
+/** tb_cu_late - @what(@a, @b) now if CUDA may be called, else at the end of this call of the job's;
+ * of a call that the shim does not see that end is never seen: a row of coverage. Without the lock
+ */
+void tb_cu_late(void (*what)(uint64_t a, uint64_t b), uint64_t a, uint64_t b);
 
 /* ---------------------------------------------------------------- alloc.c (under the lock) */
 
@@ -433,6 +453,9 @@ void tb_cu_alloc_remove(uint64_t base);
 /** tb_cu_alloc_mapped - what begins at @base is mapped memory: unstable if it is mapped elsewhere
  * too */
 void tb_cu_alloc_mapped(uint64_t base, uint64_t handle);
+/** tb_cu_alloc_remove_of - all that end with @context, or with @code, or that are @device's; NULL,
+ * 0 and -1: nothing of the kind */
+void tb_cu_alloc_remove_of(CUcontext context, uint64_t code, int device);
 /** tb_cu_alloc_remove_range - all that begin in [@base, @base + @bytes) */
 void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes);
 void tb_cu_block(int device, uint64_t base, uint64_t bytes);
@@ -455,6 +478,9 @@ void tb_cu_kernel_add(uint64_t handle, uint64_t code, const char *name);
 struct tb_cu_kernel *tb_cu_kernel(uint64_t handle);
 /** tb_cu_kernels_ask - CUDA may be called: ask for the parameters of kernels that are new */
 void tb_cu_kernels_ask(void);
+/** tb_cu_kernels_forget - contexts ended: where variables lie must be asked again; under the lock
+ */
+void tb_cu_kernels_forget(void);
 
 /* ---------------------------------------------------------------- params.c */
 
@@ -477,12 +503,22 @@ void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s);
 void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e);
 void tb_cu_host_waited(const struct tb_cu_clocks *c);
 void tb_cu_host_waited_all(void);
+/** tb_cu_capture_of - number of the capture that a stream takes part in, as far as calls told it */
+uint64_t tb_cu_capture_of(CUstream stream, bool per_thread);
+/** tb_cu_capture_lives - has it not ended? tb_cu_capture_end - it has */
+bool tb_cu_capture_lives(uint64_t number);
+void tb_cu_capture_end(uint64_t number);
 /** tb_cu_meet - are uses of memory in streams @s and @use unordered? */
 bool tb_cu_meet(const struct tb_cu_stream *s, const struct tb_cu_use *use);
-/** tb_cu_capturing - is @stream being captured? May call CUDA; without the lock */
+/** tb_cu_capturing - is @stream being captured? Asks CUDA where that is allowed; without the lock
+ */
 bool tb_cu_capturing(CUstream stream, bool per_thread);
 
 /* ---------------------------------------------------------------- handlers by kind of call */
+
+/** tb_cu_here - device and context of this thread into tb_cu_tls, where CUDA may be called; without
+ * the lock */
+void tb_cu_here(void);
 
 void tb_cu_launch_enter(struct tb_cuda_call *c);
 void tb_cu_launch_exit(struct tb_cuda_call *c);

@@ -181,6 +181,7 @@ static void ask_globals(struct tb_cu_kernel *k)
 
     if (!n)
         return;
+    tb_cu_here();
     const struct tb_wire_kernel *kernels = (const void *)(h + 1);
     const struct tb_wire_word *words = (const void *)(kernels + h->kernels);
     const uint32_t *globals = (const void *)(words + h->words);
@@ -208,8 +209,10 @@ static void ask_globals(struct tb_cu_kernel *k)
         tb_cu_lock();
         struct tb_cu_alloc *a = tb_cu_alloc_at(address);
         if (!a) {
-            tb_cu_alloc_add(address, bytes, 0, TB_CU_GLOBAL);
+            tb_cu_alloc_add(address, bytes, tb_cu_tls.device, TB_CU_GLOBAL);
             a = tb_cu_alloc_at(address);
+            if (a)
+                a->code = k->code->handle;
         }
         if (a && !a->name)
             a->name = tb_cu_text(name);
@@ -285,4 +288,20 @@ void tb_cu_kernels_ask(void)
     for (; k; k = k->next_new)
         if (!k->ready)
             ask(k);
+}
+
+void tb_cu_kernels_forget(void)
+{
+    for (uint32_t i = 0; i < tb_cu.kernels.capacity; i++) {
+        uint64_t key = tb_cu.kernels.slot[i].key;
+        struct tb_cu_kernel *k = key ? tb_cu_map_get(&tb_cu.kernels, key) : NULL;
+        if (!k || !k->globals)
+            continue;
+        k->globals = 0;
+        __atomic_store_n(&k->ready, false, __ATOMIC_RELEASE);
+        if (tb_cu.config->flags & TB_CFG_DEFER) {
+            k->next_new = tb_cu.new_kernels;
+            tb_cu.new_kernels = k;
+        }
+    }
 }

@@ -43,6 +43,9 @@ static bool read_call(const struct tb_cuda_call *c, struct launch *l)
     case TB_CUDA_cuLaunchKernelEx:
     case TB_CUDA_cuLaunchKernelEx_ptsz: {
         const struct tb_cuLaunchKernelEx_params *p = c->params;
+        *l = (struct launch){.f = NULL};
+        if (!p->config)
+            return true; /* nobody has checked it yet */
         from_config(p->config, l);
         l->f = p->f;
         l->params = p->kernelParams;
@@ -106,7 +109,7 @@ static struct tb_cu_work *begin(const struct tb_cuda_call *c)
         not_looked_into(c);
         return NULL;
     }
-    k = tb_cu_kernel((uint64_t)(uintptr_t)l.f);
+    k = l.f ? tb_cu_kernel((uint64_t)(uintptr_t)l.f) : NULL;
     if (!k || tb_cu_capturing(l.stream, l.per_thread) || !chosen(k))
         return NULL;
     w = tb_cu_work_new(TB_EV_LAUNCH, k->name, l.stream, l.per_thread);
@@ -116,6 +119,8 @@ static struct tb_cu_work *begin(const struct tb_cuda_call *c)
     memcpy(w->grid, l.grid, sizeof(w->grid));
     memcpy(w->block, l.block, sizeof(w->block));
     w->shared = l.shared;
+    if (k->info && (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
+        tb_cu_here();
     uint32_t bytes = tb_cu_params(k, l.params, l.extra, block);
     if (k->blind || (!bytes && k->param_bytes))
         w->missing = "its parameters could not be read";

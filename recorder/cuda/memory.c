@@ -5,25 +5,53 @@
 
 #define PARAMS(name) const struct tb_##name##_params *p = c->params
 
-/* The device of the current context; asked for where CUDA may be called. */
-static int device_now(void)
+void tb_cu_here(void)
 {
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUcontext context = NULL;
     CUdevice device = 0;
 
-    if (!tb_cu_tls.may_call || !tb_cu.driver.cuCtxGetDevice ||
-        tb_cu.driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
-        return tb_cu_tls.device;
+    if (!tb_cu_tls.may_call || !d->cuCtxGetDevice || !d->cuCtxGetCurrent ||
+        d->cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
+        d->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return;
     tb_cu_tls.device = (int)device;
-    return (int)device;
+    tb_cu_tls.context = context;
+}
+
+/* Whose it is could not be asked for when it was made: nobody looks at it before. */
+static void set_owner(uint64_t base, uint64_t unused)
+{
+    struct tb_cu_alloc *a;
+
+    (void)unused;
+    tb_cu_here();
+    tb_cu_lock();
+    a = tb_cu_alloc_at(base);
+    if (a && a->base == base) {
+        a->device = tb_cu_tls.device;
+        a->context = tb_cu_tls.context;
+    }
+    tb_cu_unlock();
 }
 
 static void add(uint64_t base, uint64_t bytes, uint8_t kind)
 {
-    int device = device_now();
+    bool may = tb_cu_tls.may_call;
 
+    tb_cu_here();
     tb_cu_lock();
-    tb_cu_alloc_add(base, bytes, device, kind);
+    tb_cu_alloc_add(base, bytes, may ? tb_cu_tls.device : TB_CU_NO_DEVICE, kind);
     tb_cu_unlock();
+    if (!may)
+        tb_cu_late(set_owner, base, 0);
+}
+
+/* Memory that a capture allocates exists while its graph runs. */
+static void add_async(uint64_t base, uint64_t bytes, CUstream stream, bool per_thread)
+{
+    if (!tb_cu_capturing(stream, per_thread))
+        add(base, bytes, TB_CU_DEVICE);
 }
 
 static void take(uint64_t base)
@@ -34,12 +62,13 @@ static void take(uint64_t base)
 }
 
 /* Another process's memory: how much it is, only the driver knows. */
-static void add_ipc(CUdeviceptr base)
+static void add_ipc(uint64_t base, uint64_t unused)
 {
     CUdeviceptr start = 0;
     size_t bytes = 0;
 
-    if (tb_cu_tls.may_call && tb_cu.driver.cuMemGetAddressRange_v2 &&
+    (void)unused;
+    if (tb_cu.driver.cuMemGetAddressRange_v2 &&
         tb_cu.driver.cuMemGetAddressRange_v2(&start, &bytes, base) == CUDA_SUCCESS)
         add(start, bytes, TB_CU_MANAGED);
 }
@@ -141,13 +170,13 @@ void tb_cu_memory_exit(struct tb_cuda_call *c)
     case TB_CUDA_cuMemAllocAsync:
     case TB_CUDA_cuMemAllocAsync_ptsz: {
         PARAMS(cuMemAllocAsync);
-        add(*p->dptr, p->bytesize, TB_CU_DEVICE);
+        add_async(*p->dptr, p->bytesize, p->hStream, c->id == TB_CUDA_cuMemAllocAsync_ptsz);
         break;
     }
     case TB_CUDA_cuMemAllocFromPoolAsync:
     case TB_CUDA_cuMemAllocFromPoolAsync_ptsz: {
         PARAMS(cuMemAllocFromPoolAsync);
-        add(*p->dptr, p->bytesize, TB_CU_DEVICE);
+        add_async(*p->dptr, p->bytesize, p->hStream, c->id == TB_CUDA_cuMemAllocFromPoolAsync_ptsz);
         break;
     }
     case TB_CUDA_cuMemMap: {
@@ -165,7 +194,7 @@ void tb_cu_memory_exit(struct tb_cuda_call *c)
     }
     case TB_CUDA_cuIpcOpenMemHandle_v2: {
         PARAMS(cuIpcOpenMemHandle_v2);
-        add_ipc(*p->pdptr);
+        tb_cu_late(add_ipc, *p->pdptr, 0);
         break;
     }
     default:
@@ -193,9 +222,10 @@ void tb_cu_context_enter(struct tb_cuda_call *c)
     }
 }
 
-static void peer(CUcontext with, bool on)
+static void peer(uint64_t with, uint64_t on)
 {
-    int here = device_now(), there = tb_cu_ctx_device(with);
+    tb_cu_here();
+    int here = tb_cu_tls.device, there = tb_cu_ctx_device((CUcontext)(uintptr_t)with);
 
     if (here < 0 || here >= 64 || there < 0 || there >= 64)
         return;
@@ -207,19 +237,59 @@ static void peer(CUcontext with, bool on)
     tb_cu_unlock();
 }
 
+/* Elsewhere it is asked for where it is needed. */
+static void moved(uint64_t unused, uint64_t either)
+{
+    (void)unused;
+    (void)either;
+    tb_cu_here();
+}
+
+/* The last release ends a device's primary context; the next retain may give out the same handle.
+ */
+static void released(uint64_t device, uint64_t unused)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    unsigned flags;
+    int active = 0;
+
+    (void)unused;
+    if (d->cuDevicePrimaryCtxGetState &&
+        d->cuDevicePrimaryCtxGetState((CUdevice)device, &flags, &active) == CUDA_SUCCESS && !active)
+        tb_cu_ctx_forget_device((int)device);
+}
+
 void tb_cu_context_exit(struct tb_cuda_call *c)
 {
     if (c->result != CUDA_SUCCESS)
         return;
     switch (c->id) {
+    case TB_CUDA_cuDevicePrimaryCtxRetain: {
+        PARAMS(cuDevicePrimaryCtxRetain);
+        if (p->dev >= 0 && p->dev < 64)
+            tb_cu.primary[p->dev] = *p->pctx;
+        break;
+    }
+    case TB_CUDA_cuCtxSetCurrent:
+    case TB_CUDA_cuCtxPushCurrent_v2:
+    case TB_CUDA_cuCtxPopCurrent_v2:
+        if (!tb_cu_tls.may_call)
+            tb_cu_late(moved, 0, 0);
+        break;
+    case TB_CUDA_cuDevicePrimaryCtxRelease:
+    case TB_CUDA_cuDevicePrimaryCtxRelease_v2: {
+        PARAMS(cuDevicePrimaryCtxRelease);
+        tb_cu_late(released, (uint64_t)p->dev, 0);
+        break;
+    }
     case TB_CUDA_cuCtxEnablePeerAccess: {
         PARAMS(cuCtxEnablePeerAccess);
-        peer(p->peerContext, true);
+        tb_cu_late(peer, (uint64_t)(uintptr_t)p->peerContext, 1);
         break;
     }
     case TB_CUDA_cuCtxDisablePeerAccess: {
         PARAMS(cuCtxDisablePeerAccess);
-        peer(p->peerContext, false);
+        tb_cu_late(peer, (uint64_t)(uintptr_t)p->peerContext, 0);
         break;
     }
     }

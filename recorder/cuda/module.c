@@ -147,6 +147,8 @@ void tb_cu_code_remove(uint64_t handle)
         if (k && k->code == c)
             (void)tb_cu_map_take(&tb_cu.kernels, key);
     }
+    if (c)
+        tb_cu_alloc_remove_of(NULL, c->handle, -1);
     tb_cu_unlock();
 }
 
@@ -243,10 +245,17 @@ static void alias_kernel(uint64_t from, uint64_t to)
 
 static void variable(uint64_t code, CUdeviceptr address, size_t bytes)
 {
-    (void)code;
+    struct tb_cu_alloc *a;
+
+    tb_cu_here();
     tb_cu_lock();
-    if (!tb_cu_alloc_at(address))
-        tb_cu_alloc_add(address, bytes, 0, TB_CU_GLOBAL);
+    const struct tb_cu_code *c = tb_cu_map_get(&tb_cu.codes, code);
+    if (!tb_cu_alloc_at(address)) {
+        tb_cu_alloc_add(address, bytes, tb_cu_tls.device, TB_CU_GLOBAL);
+        a = tb_cu_alloc_at(address);
+        if (a)
+            a->code = c ? c->handle : code;
+    }
     tb_cu_unlock();
 }
 

@@ -21,13 +21,20 @@ static void edge(const char *name, const struct tb_cu_stream *s, const struct tb
     tb_cu_work_write(w);
 }
 
-static void record(CUevent event, CUstream stream, bool per_thread)
+/* @external: the event becomes a node of the graph, not a part of the capture. */
+static void record(CUevent event, CUstream stream, bool per_thread, bool external)
 {
-    if (tb_cu_capturing(stream, per_thread))
-        return;
+    bool capturing = tb_cu_capturing(stream, per_thread);
+
     tb_cu_lock();
-    struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
     struct tb_cu_event *e = tb_cu_event(event);
+    if (e)
+        e->capture = capturing && !external ? tb_cu_capture_of(stream, per_thread) : 0;
+    if (capturing) {
+        tb_cu_unlock();
+        return;
+    }
+    struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
     if (e)
         tb_cu_event_record(e, s);
     tb_cu_unlock();
@@ -39,9 +46,14 @@ static void wait(CUstream stream, CUevent event, bool per_thread)
     tb_cu_lock();
     struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
     struct tb_cu_event *e = tb_cu_event(event);
-    if (e)
+    uint64_t capture = e && tb_cu_capture_lives(e->capture) ? e->capture : s->capture;
+    if (capture) /* the stream joins it, or waits inside it */
+        s->capture = capture;
+    else if (e)
         tb_cu_event_wait(s, e);
     tb_cu_unlock();
+    if (capture)
+        return;
     edge("cuStreamWaitEvent", s, e);
 }
 
@@ -131,17 +143,35 @@ static void created(struct tb_cuda_call *c)
     tb_cu_unlock();
 }
 
+static bool is_ptsz(uint32_t id)
+{
+    return id == TB_CUDA_cuStreamEndCapture_ptsz || id == TB_CUDA_cuStreamBeginCapture_ptsz ||
+           id == TB_CUDA_cuStreamBeginCapture_v2_ptsz ||
+           id == TB_CUDA_cuStreamBeginCaptureToGraph_ptsz;
+}
+
+/* The stream is the first argument of each. */
 static void captured(struct tb_cuda_call *c)
 {
+    PARAMS(cuStreamBeginCapture);
+    bool per_thread = is_ptsz(c->id);
+
     switch (c->id) {
     case TB_CUDA_cuStreamEndCapture:
     case TB_CUDA_cuStreamEndCapture_ptsz:
+        tb_cu_lock();
+        tb_cu_capture_end(tb_cu_capture_of(p->hStream, per_thread));
+        tb_cu_unlock();
         if (__atomic_load_n(&tb_cu.captures, __ATOMIC_RELAXED))
             __atomic_fetch_sub(&tb_cu.captures, 1, __ATOMIC_RELAXED);
         break;
     default:
-        if (c->result == CUDA_SUCCESS)
-            __atomic_fetch_add(&tb_cu.captures, 1, __ATOMIC_RELAXED);
+        if (c->result != CUDA_SUCCESS)
+            return;
+        tb_cu_lock();
+        tb_cu_stream(p->hStream, per_thread)->capture = ++tb_cu.capture_numbers;
+        tb_cu_unlock();
+        __atomic_fetch_add(&tb_cu.captures, 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -167,12 +197,16 @@ void tb_cu_stream_exit(struct tb_cuda_call *c)
         return;
     switch (c->id) {
     case TB_CUDA_cuEventRecord:
-    case TB_CUDA_cuEventRecord_ptsz:
+    case TB_CUDA_cuEventRecord_ptsz: {
+        PARAMS(cuEventRecord);
+        record(p->hEvent, p->hStream, c->id == TB_CUDA_cuEventRecord_ptsz, false);
+        break;
+    }
     case TB_CUDA_cuEventRecordWithFlags:
     case TB_CUDA_cuEventRecordWithFlags_ptsz: {
-        PARAMS(cuEventRecord);
-        record(p->hEvent, p->hStream,
-               c->id == TB_CUDA_cuEventRecord_ptsz || c->id == TB_CUDA_cuEventRecordWithFlags_ptsz);
+        PARAMS(cuEventRecordWithFlags);
+        record(p->hEvent, p->hStream, c->id == TB_CUDA_cuEventRecordWithFlags_ptsz,
+               p->flags & CU_EVENT_RECORD_EXTERNAL);
         break;
     }
     case TB_CUDA_cuStreamWaitEvent:

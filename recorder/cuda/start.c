@@ -126,20 +126,39 @@ void tb_cuda_exit(struct tb_cuda_call *call)
 void tb_cuda_legal(void)
 {
     struct tb_cu_work *w = tb_cu_tls.pending;
+    struct tb_cu_late late = tb_cu_tls.late;
     bool asks = tb_unlikely(__atomic_load_n(&tb_cu.new_kernels, __ATOMIC_RELAXED) != NULL) &&
                 (tb_cu.config->flags & TB_CFG_DEFER);
     int saved = errno;
 
-    if (tb_likely(!w && !asks) || !is_ours() || !tb_cu.api->enter())
+    if (tb_likely(!w && !asks && !late.what) || !is_ours() || !tb_cu.api->enter())
         return;
     tb_cu_tls.may_call = true;
     tb_cu_tls.pending = NULL;
-    if (w)
+    tb_cu_tls.late.what = NULL;
+    if (late.what)
+        late.what(late.a, late.b);
+    if (w && tb_cu_capturing(w->stream, w->per_thread))
+        tb_cu_work_drop(w); /* it joined a capture in a way that no call told */
+    else if (w)
         tb_cu_work_end(w);
     if (asks)
         tb_cu_kernels_ask();
     tb_cu.api->leave();
     errno = saved;
+}
+
+void tb_cu_late(void (*what)(uint64_t a, uint64_t b), uint64_t a, uint64_t b)
+{
+    if (tb_cu_tls.may_call) {
+        what(a, b);
+        return;
+    }
+    if (tb_cu_tls.late.what)
+        tb_cu_cover(
+            1, TB_REC_NO_SEQ, "cuda", "call",
+            "no place was reached where CUDA may be called: what the call made is not known");
+    tb_cu_tls.late = (struct tb_cu_late){what, a, b};
 }
 
 void tb_cuda_unknown(uint32_t id, const char *name)

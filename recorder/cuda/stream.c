@@ -139,6 +139,44 @@ bool tb_cu_meet(const struct tb_cu_stream *s, const struct tb_cu_use *use)
     return use->clock && use->clock > s->known.at[use->stream];
 }
 
+uint64_t tb_cu_capture_of(CUstream stream, bool per_thread)
+{
+    uint64_t key = key_of(stream, per_thread);
+    const struct tb_cu_stream *s = key ? tb_cu_map_get(&tb_cu.streams, key) : NULL;
+
+    return s ? s->capture : 0;
+}
+
+bool tb_cu_capture_lives(uint64_t number)
+{
+    for (uint32_t i = 0; number && i < tb_cu.streams.capacity; i++) {
+        uint64_t key = tb_cu.streams.slot[i].key;
+        const struct tb_cu_stream *s = key ? tb_cu_map_get(&tb_cu.streams, key) : NULL;
+        if (s && s->capture == number)
+            return true;
+    }
+    return false;
+}
+
+void tb_cu_capture_end(uint64_t number)
+{
+    for (uint32_t i = 0; number && i < tb_cu.streams.capacity; i++) {
+        uint64_t key = tb_cu.streams.slot[i].key;
+        struct tb_cu_stream *s = key ? tb_cu_map_get(&tb_cu.streams, key) : NULL;
+        if (s && s->capture == number)
+            s->capture = 0;
+    }
+}
+
+/* As far as calls told it: inside a callback of CUPTI the driver must not be asked. */
+static bool told_capturing(CUstream stream, bool per_thread)
+{
+    tb_cu_lock();
+    uint64_t number = tb_cu_capture_of(stream, per_thread);
+    tb_cu_unlock();
+    return number != 0;
+}
+
 bool tb_cu_capturing(CUstream stream, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -146,6 +184,8 @@ bool tb_cu_capturing(CUstream stream, bool per_thread)
 
     if (!__atomic_load_n(&tb_cu.captures, __ATOMIC_RELAXED))
         return false;
+    if (!tb_cu_tls.may_call)
+        return told_capturing(stream, per_thread);
     if (!stream || stream == CU_STREAM_LEGACY) {
         if (!per_thread || !d->cuStreamIsCapturing_ptsz)
             return false; /* the legacy stream cannot be; asking would disturb a capture */

@@ -287,7 +287,14 @@ static void leave_out(struct tb_cu_work *w)
 {
     for (uint32_t i = 0; i < w->n; i++) {
         struct tb_cu_access *a = &w->access[i];
-        if (!(a->flags & (TB_CU_HASH | TB_CU_BEFORE)) || tb_cu_may_look(w, a->alloc))
+        if (!(a->flags & (TB_CU_HASH | TB_CU_BEFORE)))
+            continue;
+        if (a->alloc->ordinal != a->ordinal || !a->alloc->bytes) {
+            w->missing = "memory that another thread has freed meanwhile";
+            a->flags = 0;
+            continue;
+        }
+        if (tb_cu_may_look(w, a->alloc))
             continue;
         if (a->flags & TB_CU_HASH)
             w->missing = a->alloc->kind == TB_CU_REGISTERED

@@ -1,0 +1,48 @@
+# Every program of softgpu's, recorded in each way and compared with itself alone; in the label slow under more
+# orders of blocks, warps and streams. expected.txt has what may be missing, and why.
+find_program(TB_PYTHON3 python3)
+if(NOT TB_NVCC OR NOT TB_PYTHON3 OR NOT TARGET softgpu_cupti)
+    add_test(NAME recorder.cuda_recorded COMMAND ${CMAKE_COMMAND} -E echo "skipped: no nvcc, python3 or CUPTI")
+    set_tests_properties(recorder.cuda_recorded PROPERTIES LABELS e2e SKIP_REGULAR_EXPRESSION "skipped: ")
+    return()
+endif()
+
+# tb_cuda_recorded(NAME name PROGRAM words... FIXTURE fixture SET settings... [SLOW]); SLOW: only in that label
+function(tb_cuda_recorded)
+    cmake_parse_arguments(P "SLOW" "NAME;FIXTURE" "PROGRAM;SET" ${ARGN})
+    set(settings "")
+    foreach(s IN LISTS P_SET)
+        list(APPEND settings --set ${s})
+    endforeach()
+    set(check ${TB_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/recorded.py ${CMAKE_BINARY_DIR})
+    set(rest ${CMAKE_CURRENT_SOURCE_DIR}/expected.txt ${settings} ${P_NAME} -- ${P_PROGRAM})
+    set(tests recorder.cuda_orders_${P_NAME})
+    add_test(NAME recorder.cuda_orders_${P_NAME}
+        COMMAND ${check} ${here}/orders --seeds 5 --orders ${rest})
+    set_tests_properties(recorder.cuda_orders_${P_NAME} PROPERTIES LABELS "e2e;slow" TIMEOUT 1500)
+    if(NOT P_SLOW)
+        list(APPEND tests recorder.cuda_recorded_${P_NAME})
+        add_test(NAME recorder.cuda_recorded_${P_NAME} COMMAND ${check} ${here}/recorded ${rest})
+        set_tests_properties(recorder.cuda_recorded_${P_NAME} PROPERTIES LABELS e2e TIMEOUT 300)
+    endif()
+    set_tests_properties(${tests} PROPERTIES SKIP_RETURN_CODE 77)
+    if(P_FIXTURE)
+        set_tests_properties(${tests} PROPERTIES FIXTURES_REQUIRED ${P_FIXTURE})
+    endif()
+endfunction()
+
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/softgpu/programs/*.cu)
+foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    file(STRINGS ${source} settings LIMIT_COUNT 1 REGEX "^// env: ")
+    string(REGEX REPLACE "^// env: *" "" settings "${settings}")
+    separate_arguments(settings UNIX_COMMAND "${settings}")
+    tb_cuda_recorded(NAME ${name} PROGRAM ${CMAKE_BINARY_DIR}/tests/softgpu/programs/${name} SET ${settings}
+        FIXTURE softgpu_programs)
+endforeach()
+foreach(name IN ITEMS cub_sort cub_scan_reduce cub_select thrust_algorithms)
+    tb_cuda_recorded(NAME ${name} PROGRAM ${CMAKE_BINARY_DIR}/tests/softgpu/foreign/${name} FIXTURE softgpu_cub SLOW)
+endforeach()
+tb_cuda_recorded(NAME conformance PROGRAM $<TARGET_FILE:softgpu_conformance> -l libcuda.so.1 SET SOFTGPU_DEVICES=2)
+tb_cuda_recorded(NAME cuda_gpt PROGRAM ${CMAKE_BINARY_DIR}/bin/cuda_gpt --layers 1 --width 32 --heads 2 --batch 4
+    --context 32 --steps 2 FIXTURE cuda_gpt_build)
