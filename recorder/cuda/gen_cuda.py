@@ -102,6 +102,7 @@ def write_exports(out, functions, order, hooked):
         index = order[name]
         cast = f"__typeof__(&{name})"
         out.write(f"\n#undef {name}\n{f.declaration()};\nTB_SHIM_EXPORT {f.declaration()}\n{{\n"
+                  f"    if (tb_shim_is_off())\n        return (({cast})tb_shim_function({index}))({args});\n"
                   f"    struct tb_{name}_params p_ = {{{args or '0'}}};\n"
                   f"    uint64_t user_ = 0;\n"
                   f"    struct tb_cuda_call call_ = {{.id = {f.id}, .legal = true, .params = &p_, .change = &p_, .user = &user_}};\n"

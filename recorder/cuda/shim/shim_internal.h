@@ -60,6 +60,15 @@ void tb_shim_learn(unsigned index, void *address);
 /** tb_shim_by_address - index of the function that the real driver has at @address, -1 */
 int tb_shim_by_address(const void *address);
 
+enum { TB_SHIM_NEW = 0, TB_SHIM_STARTING, TB_SHIM_OFF, TB_SHIM_SEE, TB_SHIM_LEGAL };
+extern uint32_t tb_shim_state __attribute__((visibility("hidden"))); /* futex word; start.c */
+
+/** tb_shim_is_off - nobody records in this process: forward and nothing else */
+static inline bool tb_shim_is_off(void)
+{
+    return __atomic_load_n(&tb_shim_state, __ATOMIC_RELAXED) == TB_SHIM_OFF;
+}
+
 /** tb_shim_enter - the call begins; true: the engine was told and wants to hear of its end */
 bool tb_shim_enter(struct tb_cuda_call *call);
 /** tb_shim_exit - it has ended; @told as enter said */

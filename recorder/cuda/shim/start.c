@@ -16,11 +16,9 @@
 #define WAIT_MS 100
 #define WAITS 100 /* a collector answers within that, or it is not there */
 
-enum { IDLE = 0, STARTING, OFF, SEE, LEGAL };
-
-/* `engine` and `starter` are written by the one thread that starts, before `state` says so. */
+/* `shim` is written by the one thread that starts, before the state says so. */
+uint32_t tb_shim_state;
 static struct {
-    uint32_t state; /* futex word */
     pthread_t starter;
     struct tb_cuda_engine engine;
 } shim;
@@ -53,16 +51,16 @@ static uint32_t attach(void)
         *(void **)&ask = dlsym(handle, "twinbit_cuda_attach");
     if (!ask) {
         (void)dlerror();
-        return OFF;
+        return TB_SHIM_OFF;
     }
     shim.engine.size = sizeof(shim.engine);
     switch (ask(&front, &shim.engine)) {
     case TB_CUDA_SEE:
-        return SEE;
+        return TB_SHIM_SEE;
     case TB_CUDA_LEGAL:
-        return LEGAL;
+        return TB_SHIM_LEGAL;
     default:
-        return OFF;
+        return TB_SHIM_OFF;
     }
 }
 
@@ -70,8 +68,9 @@ static void wait_for_start(void)
 {
     struct timespec t = {.tv_nsec = WAIT_MS * 1000000L};
 
-    for (int i = 0; i < WAITS && __atomic_load_n(&shim.state, __ATOMIC_ACQUIRE) == STARTING; i++)
-        (void)syscall(SYS_futex, &shim.state, FUTEX_WAIT_PRIVATE, STARTING, &t, NULL, 0);
+    for (int i = 0;
+         i < WAITS && __atomic_load_n(&tb_shim_state, __ATOMIC_ACQUIRE) == TB_SHIM_STARTING; i++)
+        (void)syscall(SYS_futex, &tb_shim_state, FUTEX_WAIT_PRIVATE, TB_SHIM_STARTING, &t, NULL, 0);
 }
 
 /*
@@ -81,28 +80,28 @@ static void wait_for_start(void)
  */
 static uint32_t start(void)
 {
-    uint32_t idle = IDLE;
+    uint32_t idle = TB_SHIM_NEW;
     int saved = errno;
 
-    if (__atomic_compare_exchange_n(&shim.state, &idle, STARTING, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE)) {
+    if (__atomic_compare_exchange_n(&tb_shim_state, &idle, TB_SHIM_STARTING, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         __atomic_store_n(&shim.starter, pthread_self(), __ATOMIC_RELEASE);
-        __atomic_store_n(&shim.state, attach(), __ATOMIC_RELEASE);
-        (void)syscall(SYS_futex, &shim.state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+        __atomic_store_n(&tb_shim_state, attach(), __ATOMIC_RELEASE);
+        (void)syscall(SYS_futex, &tb_shim_state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     } else if (!pthread_equal(__atomic_load_n(&shim.starter, __ATOMIC_ACQUIRE), pthread_self())) {
         wait_for_start();
     }
     errno = saved;
-    return __atomic_load_n(&shim.state, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&tb_shim_state, __ATOMIC_ACQUIRE);
 }
 
 bool tb_shim_enter(struct tb_cuda_call *call)
 {
-    uint32_t state = __atomic_load_n(&shim.state, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&tb_shim_state, __ATOMIC_ACQUIRE);
 
-    if (__builtin_expect(state <= STARTING, 0))
+    if (__builtin_expect(state <= TB_SHIM_STARTING, 0))
         state = start();
-    if (state != SEE)
+    if (state != TB_SHIM_SEE)
         return false;
     shim.engine.enter(call);
     return true;
@@ -112,12 +111,12 @@ void tb_shim_exit(struct tb_cuda_call *call, bool told)
 {
     if (told)
         shim.engine.exit(call);
-    if (__atomic_load_n(&shim.state, __ATOMIC_ACQUIRE) >= SEE)
+    if (__atomic_load_n(&tb_shim_state, __ATOMIC_ACQUIRE) >= TB_SHIM_SEE)
         shim.engine.legal();
 }
 
 void tb_shim_unknown(const char *name)
 {
-    if (__atomic_load_n(&shim.state, __ATOMIC_ACQUIRE) == SEE)
+    if (__atomic_load_n(&tb_shim_state, __ATOMIC_ACQUIRE) == TB_SHIM_SEE)
         shim.engine.unknown(0, name);
 }
