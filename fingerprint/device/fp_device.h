@@ -34,9 +34,9 @@ struct tb_fpd_batch {
     uint64_t slots;   /* DEVICE address of slot 0, struct tb_wire_slot */
     uint64_t scratch; /* DEVICE address, TB_FPD_SCRATCH bytes a slot, zeroed once; left as found:
                        * the module's variable "twinbit_fp_scratch" for up to TB_FPD_SLOTS */
-    uint64_t base;    /* DEVICE address of a uint64_t: 0, or 1 more than what is added to every ticket;
-                       * where it is 0 nothing is written. 0: no such word */
-    uint32_t mask;    /* slots less one: a power of two less one */
+    uint64_t base; /* DEVICE address of a uint64_t: 0, or 1 more than what is added to every ticket;
+                    * where it is 0 nothing is written. 0: no such word */
+    uint32_t mask; /* slots less one: a power of two less one */
     uint32_t jobs;
     struct tb_fpd_job job[TB_FPD_MAX];
 };
@@ -58,7 +58,8 @@ struct tb_fpd_strided {
 };
 
 /**
- * struct tb_fpd_base - parameter of "twinbit_fp_base": @value at @address, in the order of the stream
+ * struct tb_fpd_base - parameter of "twinbit_fp_base": @value at @address, in the order of the
+ * stream
  *
  * How nodes of a graph get tickets: their `base` is a word of the module's "twinbit_fp_bases", set
  * before each launch of the graph to 1 more than the first ticket that was drawn for it, and to 0

@@ -56,9 +56,9 @@ static uint8_t dtype_named(const char *text)
         "?",    "u8",  "i8",  "i16",  "i32",    "i64",    "f16", "f32", "f64", "bf16",
         "bool", "c32", "c64", "c128", "f8e4m3", "f8e5m2", "u16", "u32", "u64"};
 
-    for (uint8_t i = 1; i < TB_DT_COUNT; i++)
+    for (unsigned i = 1; i < TB_DT_COUNT; i++)
         if (strcmp(names[i], text) == 0)
-            return i;
+            return (uint8_t)i;
     return TB_DT_UNKNOWN;
 }
 
