@@ -65,7 +65,7 @@ struct tb_cli_option {
     enum tb_cli_kind kind;
     size_t offset;     /* of the member in the struct given to tb_cli_parse() */
     const char *value; /* what help calls the value; for CHOICE the words themselves */
-    const char *help;
+    const char *help;  /* NULL: for tests, help leaves it out */
 };
 
 struct tb_cli_command {

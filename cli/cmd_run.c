@@ -51,6 +51,7 @@ static const struct tb_cli_option options[] = {
     {"--quiet", NULL, TB_CLI_FLAG, AT(rec.quiet), NULL, "no progress, no closing paragraph"},
     {"--libdir", NULL, TB_CLI_STRING, AT(rec.libdir), "DIR",
      "folder of libtwinbit.so (also: TWINBIT_LIBDIR)"},
+    {"--learn", NULL, TB_CLI_FLAG, AT(rec.cuda.learn), NULL, NULL}, /* TB_CFG_LEARN */
 };
 
 static const struct tb_cli_command command = {

@@ -79,6 +79,7 @@ static void fill_cuda(struct tb_wire_config *c, const struct tb_cli_cuda *o)
 
     c->cuda_tap = taps[o->tap];
     c->flags |= o->enqueue == 1 ? TB_CFG_DEFER : 0;
+    c->flags |= o->learn ? TB_CFG_LEARN : 0;
     c->sample = o->sample < 65536 ? o->sample : 0;
     c->seed = o->seed;
     c->launch_bytes = o->launch_bytes;

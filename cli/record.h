@@ -29,6 +29,7 @@ struct tb_cli_recording {
         uint32_t sample;  /* of 65536 launches of a kernel; 0: all */
         uint64_t seed, launch_bytes;
         struct tb_cli_list kernels;
+        bool learn;
     } cuda;
 };
 

@@ -244,6 +244,7 @@ struct tb_merge {
     uint64_t table_waited, table_round; /* for a slot table that nobody sent yet; last look */
     struct tb_continuity *continuity;   /* NULL: nothing was to be checked yet */
     uint64_t sampled;                   /* fingerprints of some leaves only */
+    uint64_t believed;                  /* accesses that were believed to leave bytes alone */
     uint64_t steps;
     bool held; /* the event that is due waits for a fingerprint */
     bool gone; /* nothing comes any more: no slot is waited for */

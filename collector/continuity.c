@@ -272,6 +272,8 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
             c->shared += mode == 'r' && known;
             continue;
         }
+        if (a[i].fp_kind == TB_FP_UNCHANGED) /* who wrote before is still the one who did */
+            continue;
         if (mode == 'r' && is_shared(l, s))
             continue;
         if (mode == 'w')

@@ -236,13 +236,15 @@ void tb_emit_other(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
 /* Fingerprints of an event that are not there, by why. */
 struct missing {
     uint32_t never, lost, bad;
+    uint32_t surprises; /* not missing: changed, though believed not to be written */
+    uint32_t surprise;  /* the first one's access */
 };
 
-/* What the device left in the slot of a pending access; false: nothing. */
-static bool take_slot(struct tb_merge *m, const struct tb_wire_access *in, struct tb_fp *fp,
+/* What the device left in a slot of a pending access; false: nothing. */
+static bool take_slot(struct tb_merge *m, uint64_t table, uint64_t ticket, struct tb_fp *fp,
                       struct missing *missing)
 {
-    switch (tb_slots_take(m, in->fp_b, in->fp_a, fp)) {
+    switch (tb_slots_take(m, table, ticket, fp)) {
     case TB_SLOT_THERE:
         return true;
     case TB_SLOT_LOST:
@@ -259,7 +261,27 @@ static bool take_slot(struct tb_merge *m, const struct tb_wire_access *in, struc
     return false;
 }
 
-static void convert_access(struct tb_merge *m, const struct tb_wire_access *in,
+/* The kind of a pending access, whose fingerprint is left in *@fp. */
+static uint8_t take_pending(struct tb_merge *m, const struct tb_wire_access *in, uint32_t index,
+                            struct tb_fp *fp, struct missing *missing)
+{
+    bool both = in->alloc & TB_ACCESS_CHANGE, known = false;
+    uint64_t table = both ? in->fp_b & UINT32_MAX : in->fp_b;
+    struct missing unused = {0}; /* what was not hashed before the work was so after it, too */
+    struct tb_fp before;
+
+    if (both)
+        known = take_slot(m, table, in->fp_a - (in->fp_b >> 32), &before, &unused);
+    if (!take_slot(m, table, in->fp_a, fp, missing))
+        return TB_FP_NONE;
+    if (known && tb_fp_equal(before, *fp))
+        return TB_FP_UNCHANGED;
+    if (known && (in->alloc & TB_ACCESS_DOUBT) && missing->surprises++ == 0)
+        missing->surprise = index;
+    return (uint8_t)(in->alloc >> 48);
+}
+
+static void convert_access(struct tb_merge *m, const struct tb_wire_access *in, uint32_t index,
                            struct tb_store_access *out, struct missing *missing)
 {
     struct tb_fp fp = {in->fp_a, in->fp_b};
@@ -267,8 +289,9 @@ static void convert_access(struct tb_merge *m, const struct tb_wire_access *in,
     out->alloc = in->alloc & TB_ALLOC_MASK;
     out->offset = in->offset;
     out->fp_kind = (uint8_t)(in->alloc >> 48);
-    if ((in->alloc & TB_ACCESS_PENDING) && !take_slot(m, in, &fp, missing))
-        out->fp_kind = TB_FP_NONE;
+    m->believed += out->fp_kind == TB_FP_UNCHANGED;
+    if (in->alloc & TB_ACCESS_PENDING)
+        out->fp_kind = take_pending(m, in, index, &fp, missing);
     m->sampled += out->fp_kind == TB_FP_SAMPLED;
     if (out->fp_kind == TB_FP_NONE)
         fp = (struct tb_fp){0, 0};
@@ -299,6 +322,24 @@ static void cover_missing(struct tb_merge *m, struct tb_sink *sink, const struct
                              &err);
 }
 
+/* The recorder believed that the kernel leaves it alone, and looked again: it does not. */
+static void cover_surprise(struct tb_merge *m, struct tb_sink *sink, const struct tb_store_event *e,
+                           const struct missing *missing, uint64_t row)
+{
+    const struct tb_site *site = tb_store_site(sink->store, e->site);
+    struct tb_error err = {0};
+    char detail[256];
+
+    if (!missing->surprises || !site || sink->error.status != TB_OK)
+        return;
+    (void)snprintf(detail, sizeof(detail), "a write that was not learnt: %.160s",
+                   site->access[missing->surprise].argument);
+    (void)tb_sink_ok(sink,
+                     tb_store_coverage(sink->store, m->row, e->thread, row, 1, "learnt", site->name,
+                                       detail, missing->surprises, &err),
+                     &err);
+}
+
 static bool store_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring *r,
                         const struct tb_wire_event *e, const struct tb_wire_access *in,
                         uint64_t *row)
@@ -325,10 +366,11 @@ static bool store_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring
     if (e->accesses > TB_ARRAY_LEN(few) && !(a = calloc(e->accesses, sizeof(*a))))
         return false;
     for (uint32_t i = 0; i < e->accesses; i++)
-        convert_access(m, &in[i], &a[i], &missing);
+        convert_access(m, &in[i], i, &a[i], &missing);
     st = tb_store_event(sink->store, &out, a, e->accesses, row, &err);
     if (st == TB_OK) {
         cover_missing(m, sink, &out, &missing);
+        cover_surprise(m, sink, &out, &missing, *row);
         tb_continuity_event(m, sink, &out, a, *row);
     }
     if (a != few)

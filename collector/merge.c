@@ -265,8 +265,8 @@ static uint32_t ring_count(const struct tb_merge *m)
     return n;
 }
 
-/* Equal ones are equal as far as they go: diff has to say so. */
-static void cover_sampled(struct tb_merge *m, struct tb_sink *sink)
+/* What is equal as far as it goes: diff has to say so. */
+static void cover_partly(struct tb_merge *m, struct tb_sink *sink)
 {
     struct tb_error err = {0};
 
@@ -276,6 +276,13 @@ static void cover_sampled(struct tb_merge *m, struct tb_sink *sink)
                                            "of large buffers cover some of their bytes only",
                                            m->sampled, &err),
                          &err);
+    if (m->believed && sink->error.status == TB_OK)
+        (void)tb_sink_ok(
+            sink,
+            tb_store_coverage(sink->store, m->row, 0, 0, 0, "learnt", "writes",
+                              "were not looked for where earlier launches left the bytes alone",
+                              m->believed, &err),
+            &err);
 }
 
 void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
@@ -299,7 +306,7 @@ void tb_merge_finish(struct tb_merge *m, struct tb_sink *sink)
     m->finished = true;
     tb_pending_leftover(m, sink);
     tb_continuity_finish(m, sink);
-    cover_sampled(m, sink);
+    cover_partly(m, sink);
 }
 
 bool tb_merge_is_urgent(struct tb_merge *m)

@@ -172,6 +172,20 @@ static bool wait_for_table(struct tb_merge *m, uint32_t table, uint64_t now)
     return false;
 }
 
+/* The ticket that is not there yet; a hash before the work comes first. */
+static enum tb_slot_state look_at_both(const struct tb_merge *m, const struct tb_wire_access *p)
+{
+    uint64_t table = p->fp_b;
+    enum tb_slot_state state = TB_SLOT_THERE;
+
+    if (p->alloc & TB_ACCESS_CHANGE) {
+        table &= UINT32_MAX;
+        state = tb_slots_look(m, table, p->fp_a - (p->fp_b >> 32));
+    }
+    return state == TB_SLOT_WAIT || state == TB_SLOT_NO_TABLE ? state
+                                                              : tb_slots_look(m, table, p->fp_a);
+}
+
 bool tb_slots_hold(struct tb_merge *m, struct tb_ring *r, const struct tb_wire_access *a,
                    uint32_t n, uint64_t now)
 {
@@ -179,7 +193,7 @@ bool tb_slots_hold(struct tb_merge *m, struct tb_ring *r, const struct tb_wire_a
         const struct tb_wire_access *p = &a[r->checked];
         if (!(p->alloc & TB_ACCESS_PENDING))
             continue;
-        enum tb_slot_state state = tb_slots_look(m, p->fp_b, p->fp_a);
+        enum tb_slot_state state = look_at_both(m, p);
         if (state == TB_SLOT_WAIT)
             return true;
         if (state == TB_SLOT_NO_TABLE) {

@@ -15,6 +15,7 @@ struct outputs {
     uint32_t first;    /* access */
     uint32_t unhashed; /* in one run only, or in another way: not comparable */
     uint32_t kept;     /* root behind all that differs: it lay there before */
+    uint32_t unproven; /* in one run only; the other believed that nothing was written */
     bool host, failed;
 };
 
@@ -27,6 +28,12 @@ static bool comparable(const struct blame *b, const struct acc *p, const struct 
            !(sampled && b->other_leaves);
 }
 
+/* One run saw that @p was written, the other did not look */
+static bool is_unproven(const struct acc *p, const struct acc *q)
+{
+    return (p->flags & ACC_HASHED) && (q->flags & (ACC_LEFT | ACC_HASHED)) == ACC_LEFT;
+}
+
 static struct outputs compare_outputs(const struct blame *b, const struct ev *x, const struct ev *y)
 {
     struct outputs o = {.failed = (x->flags ^ y->flags) & TB_EVF_FAILED};
@@ -35,7 +42,13 @@ static struct outputs compare_outputs(const struct blame *b, const struct ev *x,
         char mode = x->site->access[i].mode;
         if (mode != 'w' && mode != 'h')
             continue;
+        if (x->acc[i].flags & y->acc[i].flags & ACC_LEFT)
+            continue; /* what lies there is another's output */
         o.of++;
+        if (is_unproven(&x->acc[i], &y->acc[i]) || is_unproven(&y->acc[i], &x->acc[i])) {
+            o.unproven++;
+            continue;
+        }
         if (!comparable(b, &x->acc[i], &y->acc[i])) {
             o.unhashed += (x->acc[i].flags | y->acc[i].flags) & ACC_HASHED;
             continue;
@@ -57,6 +70,7 @@ static void look_at_kept(struct blame *b, const struct ev *x, const struct ev *y
 
     for (uint32_t i = 0; o->differ && i < x->n; i++) {
         if (x->site->access[i].mode != 'w' || !comparable(b, &x->acc[i], &y->acc[i]) ||
+            (x->acc[i].flags & y->acc[i].flags & ACC_LEFT) ||
             tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
             continue;
         uint32_t r = blame_kept(b, x, y, i);
@@ -347,6 +361,7 @@ static void count_pair(struct blame *b, const struct ev *x, const struct ev *y,
 
     b->res.compared++;
     b->res.unhashed += o->unhashed;
+    b->res.unproven += o->unproven;
     if (!out && !root)
         b->res.equal++;
     else if (x->kind == TB_EV_STATE)

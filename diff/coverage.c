@@ -114,6 +114,14 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
                         "fingerprints of large buffers cover some of their bytes (A %" PRIu64
                         ", B %" PRIu64 "): equal ones are equal as far as they go",
                         r->count[0], r->count[1]);
+    if (r->severity == 0 && strcmp(r->kind, "learnt") == 0 && strcmp(r->subject, "writes") == 0)
+        return add_line(&rep->notes, &rep->note_count, 0,
+                        "writes were not looked for where a kernel's earlier launches left the "
+                        "bytes alone (A %" PRIu64 ", B %" PRIu64 "): learnt, unproven",
+                        r->count[0], r->count[1]);
+    if (r->severity >= 1 && strcmp(r->kind, "learnt") == 0)
+        note_incomplete(rb, "a kernel wrote what it was believed to leave alone: %.160s",
+                        r->subject);
     if (r->severity >= 1 && r->count[0] == r->count[1] && strcmp(r->kind, "fingerprint") == 0)
         note_incomplete(rb,
                         "%" PRIu64 " fingerprints never arrived in either run, the first kind: "

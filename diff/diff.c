@@ -186,6 +186,7 @@ static void add_counts(struct report_builder *rb, size_t process, const struct b
     rep->states_infected += res->states_infected;
     rep->orders += res->orders;
     rep->unhashed += res->unhashed;
+    rep->unproven += res->unproven;
     if (!res->host.known || (rep->host.known && rep->host.step <= res->host.step))
         return;
     rep->host = res->host;
@@ -503,6 +504,12 @@ static enum tb_status note_rest(struct report_builder *rb)
                       "%" PRIu64 " outputs have a fingerprint in one run only, or of some of their "
                       "bytes: not compared",
                       rep->unhashed);
+    if (st == TB_OK && rep->unproven)
+        st =
+            add_line(&rep->notes, &rep->note_count, 1,
+                     "%" PRIu64 " outputs were written in one run, where the other had learnt that "
+                     "they are not and did not look (learnt, unproven): not compared",
+                     rep->unproven);
     if (st == TB_OK && rep->setup)
         st = add_line(&rep->notes, &rep->note_count, 0,
                       "%" PRIu64 " events are outside what both runs recorded", rep->setup);
@@ -552,6 +559,9 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         return st;
     if (rb->rep->unhashed)
         note_incomplete(rb, "%" PRIu64 " outputs were hashed in one run only", rb->rep->unhashed);
+    if (rb->rep->unproven)
+        note_incomplete(rb, "%" PRIu64 " outputs were looked at in one run only (learnt, unproven)",
+                        rb->rep->unproven);
     resolve_collectives(all, rb->a->procs, rb->rep);
     drop_weak(all);
     if ((st = finish_roots(rb, all, max, err)) != TB_OK || (st = note_rest(rb)) != TB_OK ||

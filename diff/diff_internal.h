@@ -82,6 +82,7 @@ enum acc_flags {
     ACC_HASHED = 1 << 0,  /* the access has a fingerprint */
     ACC_UNKNOWN = 1 << 1, /* a read: some byte has no recorded writer */
     ACC_FRESH = 1 << 2,   /* ... and the allocation was made within what was read */
+    ACC_LEFT = 1 << 3,    /* a write that left the bytes as they were, or was believed to */
 };
 
 /* One access of a struct ev */
@@ -181,7 +182,7 @@ struct blame_result {
     size_t root_count;
     uint64_t roots_more;
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only, setup;
-    uint64_t states_infected, orders, unhashed;
+    uint64_t states_infected, orders, unhashed, unproven;
     struct coll *colls;
     size_t coll_count;
     struct tb_diff_host host;

@@ -323,6 +323,7 @@ static void counts(FILE *f, const struct tb_diff_report *r)
     number(f, "setup", r->setup);
     number(f, "orders", r->orders);
     number(f, "unhashed", r->unhashed);
+    number(f, "unproven", r->unproven);
     fputc('}', f);
 }
 

@@ -184,7 +184,9 @@ static enum tb_status look_at(struct stream *s, const struct tb_trace_event *e, 
     c->fp.a = 0;
     memcpy(&c->fp.a, e->access[i].fp, 8);
     memcpy(&c->fp.b, e->access[i].fp + 8, 8);
-    if (c->kind != TB_FP_NONE)
+    if (c->kind == TB_FP_UNCHANGED)
+        c->flags |= c->fp.a | c->fp.b ? ACC_LEFT | ACC_HASHED : ACC_LEFT;
+    else if (c->kind != TB_FP_NONE)
         c->flags |= ACC_HASHED;
     if (!real_memory(c->alloc))
         return TB_OK;
@@ -257,7 +259,7 @@ static enum tb_status take_effect(struct stream *s, const struct tb_trace_event 
                       .lineage = e->id,
                       .seq = e->e.seq};
 
-    if (!real_memory(c->alloc))
+    if (!real_memory(c->alloc) || (c->flags & ACC_LEFT))
         return TB_OK;
     if (a->mode == 'w') {
         r.writer = e->id;
@@ -276,6 +278,8 @@ static uint64_t content_of(const struct stream *s, const struct ev *v)
     for (uint32_t i = 0; i < v->n; i++) {
         const struct acc *c = &s->acc[i];
         h = mix64(h, c->kind);
+        if (c->flags & ACC_LEFT)
+            continue;
         if (c->flags & ACC_HASHED) {
             h = mix64(mix64(h, c->fp.a), c->fp.b);
             continue;

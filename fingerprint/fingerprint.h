@@ -27,6 +27,9 @@ enum tb_fp_kind {
     TB_FP_STATE = 4,  /* version 1 over a canonical encoding of a state (RNG) */
     /* the sum over some of the leaves, chosen by their index (FORMAT.md section 13), plus L(n) */
     TB_FP_SAMPLED = 5,
+    /* a write that may have been, and left the bytes as they were: hashed before and after it (then
+     * of kind BYTES), or believed since earlier launches left them alone (then zeros) */
+    TB_FP_UNCHANGED = 6,
 };
 
 /** struct tb_fp - a fingerprint or a body; stored as 16 bytes, a then b, little-endian */

@@ -101,6 +101,8 @@ enum tb_wire_config_flags {
     TB_CFG_NO_PYTHON = 1u << 5, /* do not load the Python glue */
     TB_CFG_DEFER = 1u << 6,     /* no CUDA call from inside a callback of CUPTI: wait for a place
                                  * where one is allowed */
+    TB_CFG_LEARN = 1u << 7,     /* a test: learn what kernels write although their PTX tells it, and
+                                 * say what it does not tell */
 };
 
 /** struct tb_wire_config - what `twinbit run` was told; part of the HELLO reply */
@@ -271,13 +273,20 @@ static_assert(sizeof(struct tb_wire_event) == 64, "wire: tb_wire_event");
  * pseudo-buffers of RNG states have alloc = TB_ALLOC_RNG + index. `fp` is zero where kind is NONE.
  */
 struct tb_wire_access {
-    uint64_t alloc;  /* low 48 bits: ordinal; bits 48..55: enum tb_fp_kind of fp; bit 56: PENDING */
+    uint64_t alloc;  /* low 48 bits: ordinal; bits 48..55: enum tb_fp_kind of fp; above: flags */
     uint64_t offset; /* bytes from the start of the allocation to element (0, 0, ...) */
     uint64_t fp_a, fp_b;
 };
 static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 /* The fingerprint is not known yet: fp_a is a ticket of slot table fp_b. */
 #define TB_ACCESS_PENDING (1ull << 56)
+/*
+ * PENDING, and hashed before the work, too: the low 32 bits of fp_b are the table, and the ticket
+ * of the hash before it is fp_a - (fp_b >> 32). If both are equal the access gets kind UNCHANGED.
+ */
+#define TB_ACCESS_CHANGE (1ull << 57)
+/* CHANGE, of bytes that were believed not to be written: if they changed, that is a surprise. */
+#define TB_ACCESS_DOUBT (1ull << 58)
 #define TB_ALLOC_RNG (1ull << 40)
 #define TB_ALLOC_STREAM (2ull << 40) /* mode q: + the stream's ordinal in its process */
 #define TB_ALLOC_EVENT (3ull << 40)  /* mode q: + the CUDA event's */

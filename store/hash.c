@@ -92,8 +92,8 @@ void tb_seghash_add(struct tb_seghash *h, const struct tb_site_full *site, uint6
         }
         const uint8_t *fp = a[i].fp_kind == TB_FP_NONE ? none : a[i].fp;
         if (site->traits[i] & TB_TRAIT_DIGEST) {
-            *d = a[i].fp_kind;
-            memcpy(d + 1, fp, 16);
+            *d = a[i].fp_kind; /* of what was left alone it is chance whether it was hashed */
+            memcpy(d + 1, a[i].fp_kind == TB_FP_UNCHANGED ? none : fp, 16);
             d += DIGEST_ONE;
         }
         c = put64(put64(c, a[i].alloc), a[i].offset);

@@ -13,7 +13,7 @@ const char tb_schema_views[] =
     "(5,'host'),(6,'launch'),(7,'copy'),(8,'set'),(9,'graph'),(10,'sync');"
 
     "CREATE VIEW v_fpKinds(fpKind, fpKindName) AS VALUES (0,'none'),(1,'bytes'),(2,'row-major'),"
-    "(3,'scalar'),(4,'state'),(5,'sampled');"
+    "(3,'scalar'),(4,'state'),(5,'sampled'),(6,'unchanged');"
 
     "CREATE VIEW v_threads AS SELECT t.id AS threadId, t.processId, p.globalPid, p.pid, p.rank,"
     " p.worker, p.identity AS process, t.ordinal, r.value AS role,"

@@ -132,7 +132,7 @@ static bool is_device(const struct tb_store_event *e, const struct tb_store_acce
     bool device = e->kind >= TB_EV_LAUNCH;
 
     for (uint32_t i = 0; !device && i < n; i++)
-        device = a[i].fp_kind == TB_FP_SAMPLED;
+        device = a[i].fp_kind >= TB_FP_SAMPLED;
     return device;
 }
 
@@ -182,7 +182,7 @@ static enum tb_status check_event(const struct tb_store *s, const struct tb_stor
         return tb_fail(err, TB_ERR_ARG, "event with seq %llu out of order",
                        (unsigned long long)e->seq);
     for (uint32_t i = 0; i < n; i++)
-        if (a[i].fp_kind > TB_FP_SAMPLED)
+        if (a[i].fp_kind > TB_FP_UNCHANGED)
             return tb_fail(err, TB_ERR_ARG, "access with unknown fp_kind %u", a[i].fp_kind);
     return TB_OK;
 }

@@ -164,6 +164,7 @@ static void at_exit(void)
 
     if (!api->enter())
         return;
+    tb_cu_learn_end();
     __atomic_store_n(&tb_cu.on, 0, __ATOMIC_RELEASE);
     if (tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now)
         for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
@@ -299,4 +300,9 @@ bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first)
     *first = c->ticket;
     c->ticket += n;
     return true;
+}
+
+void tb_cu_undraw(struct tb_cu_ctx *c, uint64_t ticket)
+{
+    __atomic_store_n(&c->slot[ticket & (TB_CU_SLOTS - 1)].taken, ticket + 1, __ATOMIC_RELEASE);
 }

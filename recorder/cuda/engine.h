@@ -4,7 +4,8 @@
  *
  * dispatch.c knows which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c keep what
  * the job has made; launch.c and copy.c turn calls into a struct tb_cu_work; work.c queues its
- * hashes and writes its event; context.c prepares a context for that; params.c reads arguments.
+ * hashes and writes its event; context.c prepares a context for that; params.c reads arguments;
+ * learn.c finds out what is written through them where no code tells.
  *
  * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
  */
@@ -170,7 +171,8 @@ struct tb_cu_kernel {
     uint32_t key; /* of its name and image */
     uint64_t site_hash;
     uint64_t launches;
-    bool ready; /* params were asked for */
+    struct tb_cu_learn *learn; /* what its launches were seen to write */
+    bool ready;                /* params were asked for */
     struct tb_cu_kernel *next_new;
     bool blind;    /* params could not be had */
     bool filtered; /* the user wants none of it */
@@ -282,6 +284,8 @@ void tb_cu_ctx_forget_device(int device);
 int tb_cu_ctx_device(CUcontext handle);
 /** tb_cu_draw - tickets for @n hashes; false: so many are not free. Under the lock */
 bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first);
+/** tb_cu_undraw - no event will carry @ticket: its slot is not waited for */
+void tb_cu_undraw(struct tb_cu_ctx *c, uint64_t ticket);
 
 /* ---------------------------------------------------------------- work */
 
@@ -294,16 +298,21 @@ enum tb_cu_access_flags {
     TB_CU_HASH = 1u << 0,   /* a fingerprint is wanted, behind the work */
     TB_CU_BEFORE = 1u << 1, /* before it */
     TB_CU_SPLIT = 1u << 2,
+    TB_CU_CHANGE = 1u << 3,   /* with HASH: before it, too */
+    TB_CU_DOUBT = 1u << 4,    /* with CHANGE: it is believed to stay as it is */
+    TB_CU_BELIEVED = 1u << 5, /* it is, and not looked at */
 };
 
 struct tb_cu_access {
     struct tb_cu_alloc *alloc; /* NULL: mode q */
     uint64_t ordinal, offset, bytes;
     uint64_t ticket;
-    uint32_t table; /* 0: no fingerprint */
-    uint32_t rate;  /* of sampling, 0: all */
-    uint16_t word;  /* offset in the parameters; 0xffff: see @name */
+    uint64_t before; /* CHANGE: of the hash before the work */
+    uint32_t table;  /* 0: no fingerprint */
+    uint32_t rate;   /* of sampling, 0: all */
+    uint16_t word;   /* offset in the parameters; 0xffff: see @name */
     uint8_t mode, dtype, flags;
+    bool by_code; /* TB_CFG_LEARN: the code may write it */
     const char *name;
 };
 
@@ -322,11 +331,13 @@ struct tb_cu_work {
     uint32_t grid[3], block[3], shared;
     char detail[96]; /* further "\tkey=value" of the site */
     uint64_t args, open, time_ns, seq;
-    uint64_t hashed;     /* bytes so far */
-    bool torn;           /* it met another stream's use of the same memory */
-    uint64_t torn_seq;   /* event of that use */
-    const char *missing; /* why fingerprints are missing, NULL: none is */
-    bool snapshot;       /* the user wants its bytes */
+    uint64_t hashed;           /* bytes so far */
+    bool torn;                 /* it met another stream's use of the same memory */
+    uint64_t torn_seq;         /* event of that use */
+    const char *missing;       /* why fingerprints are missing, NULL: none is */
+    bool learns;               /* what it writes is not known from its code but learnt */
+    struct tb_cu_learn *learn; /* NULL: not even that */
+    bool snapshot;             /* the user wants its bytes */
     uint32_t snaps;
     struct tb_cu_snap *snap[TB_CU_WORK_SNAPS];
     uint32_t snap_access[TB_CU_WORK_SNAPS];
@@ -391,6 +402,7 @@ struct tb_cu {
     uint64_t capture_numbers;
     struct tb_cu_map unknown;
     struct tb_cu_kernel *new_kernels; /* not asked for yet */
+    uint32_t learners;                /* kernels whose launches must be looked at early; atomic */
     struct tb_cu_node *free_nodes;
     struct tb_cu_exec *free_execs;
     uint32_t bases; /* words that are in use */
@@ -490,6 +502,18 @@ uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
 /** tb_cu_kernel_accesses - what a launch with that block may read and write; under the lock */
 void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const uint8_t *block,
                            uint32_t bytes);
+
+/* ---------------------------------------------------------------- learn.c (under the lock) */
+
+/** tb_cu_learns - must launches of @k be looked at before they are queued, to learn from them? */
+bool tb_cu_learns(const struct tb_cu_kernel *k);
+/** tb_cu_learn_plan - which of @w's accesses to hash, before and after it; @block: its arguments */
+void tb_cu_learn_plan(struct tb_cu_work *w, const uint8_t *block, uint32_t bytes);
+/** tb_cu_learn_note - its hashes are queued: look at them later */
+void tb_cu_learn_note(struct tb_cu_work *w);
+/** tb_cu_learn_end - the process ends: what was learnt, as coverage rows, if the test mode wants it
+ */
+void tb_cu_learn_end(void);
 
 /* ---------------------------------------------------------------- stream.c (under the lock) */
 

@@ -127,6 +127,8 @@ static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const 
             k->site_hash = tb_cu_mix(k->site_hash, code->image->hash[i]);
     k->filtered = !wanted(k);
     find_info(k);
+    if (tb_cu_learns(k))
+        __atomic_store_n(&tb_cu.learners, 1, __ATOMIC_RELAXED);
     (void)tb_cu_map_put(&tb_cu.kernels, handle, k);
     if (tb_cu.config->flags & TB_CFG_DEFER) {
         k->next_new = tb_cu.new_kernels;

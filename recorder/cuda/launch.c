@@ -98,7 +98,8 @@ static bool chosen(struct tb_cu_kernel *k)
     return false;
 }
 
-static struct tb_cu_work *begin(const struct tb_cuda_call *c)
+/* @early: the launch is not queued yet. */
+static struct tb_cu_work *begin(const struct tb_cuda_call *c, bool early)
 {
     uint8_t block[TB_CU_PARAM_BYTES];
     struct tb_cu_kernel *k;
@@ -128,35 +129,52 @@ static struct tb_cu_work *begin(const struct tb_cuda_call *c)
     w->order = tb_cu_stream(l.stream, l.per_thread);
     (void)tb_cu_stream_tick(w->order);
     tb_cu_kernel_accesses(w, k, block, bytes);
+    if (early && tb_cu_learns(k))
+        tb_cu_learn_plan(w, block, bytes);
     tb_cu_unlock();
     return w;
 }
+
+/* There are kernels to learn from; is this one of them? */
+static bool learns(const struct tb_cuda_call *c)
+{
+    struct launch l;
+
+    if (!__atomic_load_n(&tb_cu.learners, __ATOMIC_RELAXED) || !read_call(c, &l))
+        return false;
+    struct tb_cu_kernel *k = tb_cu_kernel((uint64_t)(uintptr_t)l.f);
+    return k && tb_cu_learns(k);
+}
+
+/* In place of a struct tb_cu_work: the launch was looked at, and nothing is to be recorded. */
+#define NOTHING 1u
 
 void tb_cu_launch_enter(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w;
 
     if (c->id == TB_CUDA_cuLaunchHostFunc || c->id == TB_CUDA_cuLaunchHostFunc_ptsz ||
-        !tb_cu_at_enter() || !tb_cu_recording())
+        !tb_cu_recording() || !(tb_cu_at_enter() || learns(c)))
         return;
-    w = begin(c);
+    w = begin(c, true);
     if (w && tb_cu_tls.may_call)
         tb_cu_work_before(w);
-    *c->user = (uint64_t)(uintptr_t)w;
+    *c->user = w ? (uint64_t)(uintptr_t)w : NOTHING;
 }
 
 void tb_cu_launch_exit(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
 
-    if (c->id == TB_CUDA_cuLaunchHostFunc || c->id == TB_CUDA_cuLaunchHostFunc_ptsz)
+    if (*c->user == NOTHING || c->id == TB_CUDA_cuLaunchHostFunc ||
+        c->id == TB_CUDA_cuLaunchHostFunc_ptsz)
         return;
     if (c->result != CUDA_SUCCESS) {
         tb_cu_work_drop(w);
         return;
     }
     if (!w && !tb_cu_at_enter() && tb_cu_recording())
-        w = begin(c);
+        w = begin(c, false);
     if (w)
         tb_cu_work_end(w);
 }

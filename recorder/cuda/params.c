@@ -104,13 +104,15 @@ static void everything(struct tb_cu_work *w, uint8_t mode)
 void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const uint8_t *block,
                            uint32_t bytes)
 {
+    const struct tb_wire_kernel *info = tb_cu.config->flags & TB_CFG_LEARN ? NULL : k->info;
+
     w->args = tb_cu_mix(0x4b41, bytes);
-    if (k->info)
+    if (info)
         by_code(w, k, block, bytes);
     else
         by_guess(w, k, block, bytes);
     for (uint32_t i = 0; i < k->globals; i++)
         tb_cu_add_alloc(w, 'w', k->global[i], k->global[i]->name, TB_DT_UNKNOWN);
-    if (k->info && (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
+    if (info && (info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
         everything(w, 'w');
 }

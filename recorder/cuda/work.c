@@ -24,7 +24,20 @@ struct tb_cu_work *tb_cu_work_new(uint8_t kind, const char *name, CUstream strea
     w->stream = stream;
     w->per_thread = per_thread;
     w->open = tb_cu.api->seq();
+    w->seq = TB_REC_NO_SEQ;
     return w;
+}
+
+/* Tickets of hashes that were queued before work that then was not. */
+static void undraw_all(struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; w->ctx && i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if (a->flags & TB_CU_CHANGE)
+            tb_cu_undraw(w->ctx, a->before);
+        if (a->table)
+            tb_cu_undraw(w->ctx, a->ticket);
+    }
 }
 
 void tb_cu_work_drop(struct tb_cu_work *w)
@@ -32,6 +45,8 @@ void tb_cu_work_drop(struct tb_cu_work *w)
     if (!w)
         return;
     tb_cu_lock();
+    if (w->seq == TB_REC_NO_SEQ)
+        undraw_all(w);
     w->next = tb_cu.free_works;
     tb_cu.free_works = w;
     tb_cu_unlock();
@@ -243,7 +258,18 @@ static bool launch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
                            1, 0, stream, params, NULL) == CUDA_SUCCESS;
 }
 
-/* Tickets for all accesses with @flag; how many hashes that makes. Under the lock. */
+/* Nothing is hashed before the work. */
+static void no_before(struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *a = &w->access[i];
+        if (a->flags & TB_CU_DOUBT) /* as if it had not been chosen */
+            a->flags = (uint8_t)((a->flags & ~TB_CU_HASH) | TB_CU_BELIEVED);
+        a->flags &= (uint8_t) ~(TB_CU_CHANGE | TB_CU_DOUBT);
+    }
+}
+
+/* Tickets for all accesses with one of @flag; how many hashes that makes. Under the lock. */
 static uint32_t draw(struct tb_cu_work *w, uint8_t flag)
 {
     uint32_t n = 0;
@@ -254,21 +280,38 @@ static uint32_t draw(struct tb_cu_work *w, uint8_t flag)
     if (!n || !tb_cu_draw(w->ctx, n, &ticket)) {
         if (n)
             w->missing = "the table of fingerprints is full: the device lags far behind";
+        if (flag & TB_CU_CHANGE)
+            no_before(w);
         return 0;
     }
-    for (uint32_t i = 0; i < w->n; i++)
-        if (w->access[i].flags & flag) {
-            w->access[i].ticket = ticket++;
-            w->access[i].table = w->ctx->table;
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *a = &w->access[i];
+        if (!(a->flags & flag))
+            continue;
+        if (flag & a->flags & TB_CU_CHANGE) {
+            a->before = ticket++;
+            continue;
         }
+        a->ticket = ticket++;
+        a->table = w->ctx->table;
+    }
     return n;
 }
 
 static void give_up(struct tb_cu_work *w, uint8_t flag, const char *why)
 {
-    for (uint32_t i = 0; i < w->n; i++)
-        if (w->access[i].flags & flag)
-            w->access[i].table = 0;
+    tb_cu_lock();
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *a = &w->access[i];
+        if ((a->flags & flag) && a->table) {
+            tb_cu_undraw(w->ctx, a->ticket);
+            a->table = 0;
+        }
+        if ((a->flags & TB_CU_CHANGE) && w->ctx)
+            tb_cu_undraw(w->ctx, a->before);
+    }
+    no_before(w);
+    tb_cu_unlock();
     w->missing = why;
 }
 
@@ -319,10 +362,11 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
         const struct tb_cu_access *a = &w->access[i];
         if (!(a->flags & flag))
             continue;
-        b.job[b.jobs++] = (struct tb_fpd_job){.src = a->alloc->base + a->offset,
-                                              .bytes = a->bytes,
-                                              .ticket = a->ticket,
-                                              .rate = a->rate};
+        b.job[b.jobs++] =
+            (struct tb_fpd_job){.src = a->alloc->base + a->offset,
+                                .bytes = a->bytes,
+                                .ticket = flag & a->flags & TB_CU_CHANGE ? a->before : a->ticket,
+                                .rate = a->rate};
         if (b.jobs < TB_FPD_MAX)
             continue;
         ok = launch(w->ctx, w->stream, w->per_thread, &b) && ok;
@@ -339,7 +383,9 @@ void tb_cu_work_before(struct tb_cu_work *w)
     w->ctx = w->n ? tb_cu_ctx() : NULL;
     w->snapshot = tb_cu_snapshot_due(w);
     if (w->ctx)
-        hash(w, TB_CU_BEFORE);
+        hash(w, TB_CU_BEFORE | TB_CU_CHANGE);
+    else
+        no_before(w);
     if (w->snapshot)
         tb_cu_snapshot_take(w, 'r');
 }
@@ -392,7 +438,7 @@ static uint64_t site_key(const struct tb_cu_work *w)
     h = w->kernel ? tb_cu_mix(h, w->kernel->site_hash) : tb_cu_mix(h, (uintptr_t)w->name);
     for (int i = 0; w->kernel && i < 3; i++)
         h = tb_cu_mix(h, (uint64_t)w->grid[i] << 32 | w->block[i]);
-    h = tb_cu_mix_text(tb_cu_mix(h, w->shared), w->detail);
+    h = tb_cu_mix_text(tb_cu_mix(h, (uint64_t)w->learns << 32 | w->shared), w->detail);
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
         h = tb_cu_mix(h, (uint64_t)a->mode << 32 | (uint64_t)dtype_of(a) << 24 | a->word);
@@ -441,8 +487,8 @@ static void add_head(struct text *t, const struct tb_cu_work *w)
         }
         if (k->info && (k->info->flags & TB_KERNEL_FLOAT_ATOMIC))
             add_text(t, "\tatomics=1");
-        if (!k->info)
-            add_text(t, "\twrites=guessed");
+        if (w->learns || !k->info)
+            add_text(t, w->learns ? "\twrites=learnt" : "\twrites=guessed");
         if (k->extra[0])
             add_text(t, "\t%.200s", k->extra);
     }
@@ -488,11 +534,17 @@ static void wire_of(const struct tb_cu_access *a, struct tb_wire_access *out)
     uint64_t kind = a->rate > 1 ? TB_FP_SAMPLED : TB_FP_BYTES;
 
     *out = (struct tb_wire_access){.alloc = a->ordinal, .offset = a->offset};
+    if (a->flags & TB_CU_BELIEVED)
+        out->alloc |= (uint64_t)TB_FP_UNCHANGED << 48;
     if (!a->table)
         return;
     out->alloc |= kind << 48 | TB_ACCESS_PENDING;
     out->fp_a = a->ticket;
     out->fp_b = a->table;
+    if (a->flags & TB_CU_CHANGE) {
+        out->alloc |= TB_ACCESS_CHANGE | (a->flags & TB_CU_DOUBT ? TB_ACCESS_DOUBT : 0);
+        out->fp_b |= (a->ticket - a->before) << 32;
+    }
 }
 
 /* The stream is the last access: an order, not memory. */
@@ -586,6 +638,11 @@ void tb_cu_work_end(struct tb_cu_work *w)
         w->ctx = tb_cu_ctx();
     if (w->ctx)
         hash(w, TB_CU_HASH);
+    if (w->learn && w->ctx) {
+        tb_cu_lock();
+        tb_cu_learn_note(w);
+        tb_cu_unlock();
+    }
     if (w->snapshot)
         tb_cu_snapshot_take(w, 'w');
     if (!w->ctx && w->n && !w->missing)

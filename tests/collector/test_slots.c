@@ -392,6 +392,73 @@ static void test_slots__wide_events_wait_for_all_their_slots(void **state)
     tb_trace_close(t);
 }
 
+/* ---------------------------------------------------------------- before and after */
+
+/* A launch whose write was hashed before it (ticket @after - @distance) and after it. */
+static void launch_twice(struct producer *p, uint32_t site, uint64_t seq, uint64_t after,
+                         uint64_t distance, uint64_t flags)
+{
+    struct tb_wire_access a[3] = {
+        {.alloc = TB_ALLOC_STREAM + 1},
+        {.alloc = 1 | (uint64_t)TB_FP_UNCHANGED << 48},
+        {.alloc = 2 | (uint64_t)TB_FP_BYTES << 48 | TB_ACCESS_PENDING | TB_ACCESS_CHANGE | flags,
+         .fp_a = after,
+         .fp_b = 1 | distance << 32},
+    };
+    struct tb_wire_event e = {.kind = TB_EV_LAUNCH, .seq = seq, .open = seq, .site = site};
+
+    producer_event(p, e, a, 3);
+}
+
+static void test_slots__equal_before_and_after_is_unchanged(void **state)
+{
+    static const uint8_t kinds[] = {TB_FP_UNCHANGED, TB_FP_BYTES, TB_FP_UNCHANGED, TB_FP_BYTES,
+                                    TB_FP_NONE};
+    struct tb_cursor *c = NULL;
+    const struct tb_trace_event *e;
+    struct tb_error err = {0};
+    struct bench b;
+    struct producer p;
+    struct device d;
+
+    (void)state;
+    open_merge(&b);
+    producer_open(&p, NONCE, 0, 65536);
+    device_open(&d, NONCE, 1, 64);
+    merge_ring(&b, &p);
+    merge_slots(&b, &d);
+    uint32_t site = producer_site(&p, launch_text);
+    launch_twice(&p, site, 0, 1, 1, 0);
+    launch_twice(&p, site, 1, 5, 3, 0);
+    launch_twice(&p, site, 2, 7, 1, TB_ACCESS_DOUBT);
+    launch_twice(&p, site, 3, 9, 1, TB_ACCESS_DOUBT);
+    launch_twice(&p, site, 4, 11, 1, TB_ACCESS_DOUBT);
+    device_stamp(&d, 1, 30, 31); /* the later one alone is not enough */
+    assert_int_equal(tb_merge_run(b.merge, &b.sink, 8192, SECOND), 0);
+    device_stamp(&d, 0, 30, 31);
+    assert_int_equal(tb_merge_run(b.merge, &b.sink, 8192, SECOND), 1);
+    device_stamp(&d, 2, 40, 41);
+    device_stamp(&d, 5, 40, 42);
+    device_stamp(&d, 6, 50, 51);
+    device_stamp(&d, 7, 50, 51);
+    device_stamp(&d, 8, 60, 61);
+    device_stamp(&d, 9, 62, 61);
+    device_stamp(&d, 10, 70, 71);
+    assert_int_equal(tb_merge_run(b.merge, &b.sink, 8192, SECOND), 3);
+    struct tb_trace *t = close_merge(&b);
+    assert_int_equal(tb_cursor_open_process(&c, t, 1, 0, UINT64_MAX, &err), TB_OK);
+    for (unsigned i = 0; i < TB_ARRAY_LEN(kinds); i++) {
+        assert_int_equal(tb_cursor_next(c, &e, &err), TB_OK);
+        assert_int_equal(e->access[1].fp_kind, TB_FP_UNCHANGED);
+        assert_int_equal(half(e->access[1].fp, 0), 0);
+        assert_int_equal(e->access[2].fp_kind, kinds[i]);
+    }
+    tb_cursor_close(c);
+    assert_row(t, "learnt", "a write that was not learnt: out", 1, 1); /* launch 3 alone */
+    assert_row(t, "learnt", "were not looked for", 5, 0);
+    tb_trace_close(t);
+}
+
 /* ---------------------------------------------------------------- what never came */
 
 static void test_slots__what_was_not_stamped_at_the_end_never_is(void **state)
@@ -666,6 +733,7 @@ int main(void)
         T(at_the_limit_producers_wait),
         T(a_missing_number_after_a_long_wait_has_its_time),
         T(a_table_may_come_after_its_first_event),
+        T(equal_before_and_after_is_unchanged),
         T(wide_events_wait_for_all_their_slots),
         T(what_was_not_stamped_at_the_end_never_is),
         T(killed_jobs_keep_what_their_devices_wrote),

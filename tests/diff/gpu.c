@@ -85,6 +85,16 @@ static void fill(struct out *o, const struct gpu *g)
     put(o, TB_EV_SET, "cuda\ncuMemsetD8\n" STREAM_LINE "w u8 cuda:0 [64] - dst\n", a, 2, o->seq);
 }
 
+/* What gemm might have written, as far as it was learnt. */
+static struct tb_store_access left(const struct out *o, const struct gpu *g)
+{
+    uint64_t value = o->value[2] + (g->learnt == FOUND_OTHER);
+
+    if (g->learnt >= WRITTEN)
+        return at(2, value, TB_FP_BYTES);
+    return at(2, g->learnt == BELIEVED ? 0 : value, TB_FP_UNCHANGED);
+}
+
 static void gemm(struct out *o, const struct gpu *g, bool faulty)
 {
     char text[512];
@@ -95,11 +105,12 @@ static void gemm(struct out *o, const struct gpu *g, bool faulty)
     (void)snprintf(text, sizeof(text),
                    "cuda\ngemm\tgrid=%s\tblock=64,1,1\tshared=1024\tsymbol=_Z4gemmIfEvPKT_PS0_i\t"
                    "image=%s\n" STREAM_LINE "r f32 cuda:0 [16] - a\nr u8 cuda:0 [64] - b\n"
-                   "w f32 cuda:0 [16] - c\n",
-                   faulty && g->grid ? g->grid : "2,1,1", g->image ? g->image : "aaaa1111");
-    struct tb_store_access a[4] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(1, 0, TB_FP_NONE),
-                                   at(2, 0, TB_FP_NONE), at(3, o->value[3], kind)};
-    uint64_t id = put(o, TB_EV_LAUNCH, text, a, 4, o->seq);
+                   "w f32 cuda:0 [16] - c\n%s",
+                   faulty && g->grid ? g->grid : "2,1,1", g->image ? g->image : "aaaa1111",
+                   g->learnt ? "w u8 cuda:0 [64] - b\n" : "");
+    struct tb_store_access a[5] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(1, 0, TB_FP_NONE),
+                                   at(2, 0, TB_FP_NONE), at(3, o->value[3], kind), left(o, g)};
+    uint64_t id = put(o, TB_EV_LAUNCH, text, a, 4 + (g->learnt != CODE_KNOWN), o->seq);
     for (int i = 0; i < 16; i++)
         c[i] = (float)i + (faulty && g->launch && i == 5 ? 0.5f : 0);
     if (g->snapshot)
@@ -215,6 +226,13 @@ void gpu_write(const struct gpu *g, const char *path)
     if (g->late)
         ok(tb_store_coverage(o.s, o.process, o.thread, 0, 1, "fingerprint", "gemm",
                              "never arrived: the process ended before its device wrote it", 1,
+                             &err));
+    if (g->learnt == SURPRISE)
+        ok(tb_store_coverage(o.s, o.process, o.thread, 0, 1, "learnt", "gemm",
+                             "a write that was not learnt: b", 1, &err));
+    if (g->learnt == BELIEVED)
+        ok(tb_store_coverage(o.s, o.process, 0, 0, 0, "learnt", "writes",
+                             "were not looked for where earlier launches left the bytes alone", 4,
                              &err));
     if (g->sampled)
         ok(tb_store_coverage(o.s, o.process, 0, 0, 0, "sampled", "fingerprints",

@@ -27,6 +27,14 @@ struct gpu {
     bool part;                /* a launch in step 1 that writes a part of a buffer */
     bool other;               /* one in step 2 that writes a part of it, and another buffer */
     bool hashed;              /* and what is read there is hashed */
+    enum {
+        CODE_KNOWN,  /* of gemm: its only write is c */
+        BELIEVED,    /* learnt: c, and b is believed to stay */
+        LOOKED_AT,   /* b was hashed before and after */
+        FOUND_OTHER, /* the same, and it is another */
+        WRITTEN,     /* b was written, with what lay there */
+        SURPRISE,    /* and that was found by chance */
+    } learnt;
 };
 
 /** gpu_write - the trace of @g at @path; any failure fails the test */

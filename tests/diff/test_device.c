@@ -307,6 +307,56 @@ static void test_device__sampled_ones_are_equal_as_far_as_they_go(void **state)
     done(r);
 }
 
+/* Whether bytes were hashed or believed to stay is chance: both are the same. */
+static void test_device__what_was_left_alone_is_equal_however_it_is_known(void **state)
+{
+    struct gpu a = {.learnt = BELIEVED}, b = {.learnt = LOOKED_AT};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    assert_int_equal(r->compared, 0); /* the digests are the same */
+    assert_true(has_note(r, "left the bytes alone (A 4, B 0): learnt, unproven"));
+    done(r);
+    b.launch = b.in_step_1 = true;
+    r = compare(&a, &b);
+    (void)only_root(r, TB_CAUSE_UNEXPLAINED, 1, "gemm");
+    assert_int_equal(r->unproven, 0);
+    done(r);
+    a.learnt = WRITTEN; /* it wrote what lay there: the same bytes */
+    b = (struct gpu){.learnt = LOOKED_AT};
+    r = compare(&a, &b);
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    done(r);
+    b.learnt = FOUND_OTHER; /* what it left is not what the other wrote */
+    r = compare(&a, &b);
+    (void)only_root(r, TB_CAUSE_UNEXPLAINED, 0, "gemm");
+    done(r);
+}
+
+/* One run saw a write where the other did not look: neither equal nor other. */
+static void test_device__a_write_where_none_was_looked_for_is_unproven(void **state)
+{
+    struct gpu a = {.learnt = WRITTEN}, b = {.learnt = BELIEVED}, s = {.learnt = SURPRISE};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
+    assert_int_equal(r->root_count, 0);
+    assert_int_equal(r->unproven, 4);
+    assert_int_equal(r->unhashed, 0);
+    assert_true(has_note(r, "learnt, unproven"));
+    done(r);
+    r = compare(&s, &s); /* in both runs: what was missed before it is not known */
+    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
+    assert_non_null(strstr(r->reason, "was believed to leave alone"));
+    done(r);
+    r = compare(&s, &a);
+    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
+    assert_int_equal(r->root_count, 0);
+    done(r);
+}
+
 /* The reader is the first that is known to differ; the report says who may be to blame. */
 static void test_device__a_writer_without_fingerprint_is_named(void **state)
 {
@@ -364,6 +414,8 @@ int main(void)
         T(a_fingerprint_in_one_run_only_is_not_equal),
         T(fingerprints_that_never_arrived_are_not_equal),
         T(sampled_ones_are_equal_as_far_as_they_go),
+        T(what_was_left_alone_is_equal_however_it_is_known),
+        T(a_write_where_none_was_looked_for_is_unproven),
         T(a_writer_without_fingerprint_is_named),
         T(kernels_of_one_run_only_are_another_level),
         T(names_are_demangled_or_left),
