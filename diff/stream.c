@@ -377,7 +377,10 @@ enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *e
     if (!v)
         goto nomem;
     for (uint32_t i = 0; i < n; i++)
-        if (take_effect(s, e, i) != TB_OK)
+        if (e->site->access[i].mode != 'w' && take_effect(s, e, i) != TB_OK)
+            goto nomem;
+    for (uint32_t i = 0; i < n; i++) /* it read before it wrote, however they are listed */
+        if (e->site->access[i].mode == 'w' && take_effect(s, e, i) != TB_OK)
             goto nomem;
     s->epoch += e->e.kind == TB_EV_COLL && is_issue(e->site);
     settle(s);

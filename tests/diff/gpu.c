@@ -117,6 +117,19 @@ static void gemm(struct out *o, const struct gpu *g, bool faulty)
         ok(tb_store_snapshot(o->s, id, 3, c, sizeof(c), &err));
 }
 
+/* A graph: what its first kernel writes, its second one reads. Reads are hashed before it begins.
+ */
+static void graph(struct out *o, bool other)
+{
+    struct tb_store_access a[3] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE)};
+
+    a[2] = at(6, o->value[6], TB_FP_BYTES);
+    o->value[6] = mix64(o->step + 1, other);
+    a[1] = at(6, o->value[6], TB_FP_BYTES);
+    put(o, TB_EV_GRAPH,
+        "cuda\ngraph\n" STREAM_LINE "w f32 cuda:0 [16] - x\nr f32 cuda:0 [16] - x\n", a, 3, o->seq);
+}
+
 static void sum(struct out *o, bool other)
 {
     struct tb_store_access a[3] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(3, 0, TB_FP_NONE)};
@@ -199,6 +212,8 @@ static void step(struct out *o, const struct gpu *g)
     o->value[2] = 7;
     fill(o, g);
     gemm(o, g, faulty);
+    if (g->graph)
+        graph(o, faulty && g->graph == 2);
     wait_some(o, g->waits);
     sum(o, faulty && g->atomics);
     managed(o, g, faulty);

@@ -11,6 +11,7 @@
 struct gpu {
     const char *image, *grid; /* of gemm */
     bool launch;              /* gemm writes something else */
+    unsigned graph;           /* one that writes, and reads what it wrote; 2: it writes otherwise */
     bool atomics;             /* so does the sum, which adds by atomics */
     bool batch;               /* the bytes that are copied to the device */
     bool in_step_1;           /* and all of the above in step 1 only */

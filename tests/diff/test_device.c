@@ -107,6 +107,17 @@ static void test_device__orders_are_no_divergence(void **state)
     done(r);
 }
 
+/* What a graph reads of its own writes comes first in time, wherever it is listed. */
+static void test_device__a_graph_reads_before_it_writes(void **state)
+{
+    struct gpu a = {.graph = 1, .in_step_1 = true}, b = {.graph = 2, .in_step_1 = true};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    (void)only_root(r, TB_CAUSE_UNEXPLAINED, 1, "graph");
+    done(r);
+}
+
 static void test_device__a_launch_with_equal_inputs_is_the_root(void **state)
 {
     struct gpu a = {.snapshot = true}, b = {.snapshot = true, .launch = true, .in_step_1 = true};
@@ -401,6 +412,7 @@ int main(void)
         T(equal_runs_are_identical),
         T(orders_are_no_divergence),
         T(a_launch_with_equal_inputs_is_the_root),
+        T(a_graph_reads_before_it_writes),
         T(the_next_command_records_kernels_again),
         T(atomics_explain_what_only_they_can),
         T(other_code_is_an_algorithm),
