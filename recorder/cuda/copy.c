@@ -96,6 +96,7 @@ struct transfer {
     CUstream stream;
     bool per_thread, set;
     bool waits; /* the host does, until it is done */
+    bool plain; /* bytes in a row */
 };
 
 static void from_form(const struct tb_cuda_call *c, const struct form *f, struct transfer *t)
@@ -110,7 +111,8 @@ static void from_form(const struct tb_cuda_call *c, const struct form *f, struct
                            .stream = (CUstream)(uintptr_t)member(c, f->stream),
                            .per_thread = f->flags & PER_THREAD,
                            .set = f->value != NONE,
-                           .waits = f->stream == NONE && f->value == NONE};
+                           .waits = f->stream == NONE && f->value == NONE,
+                           .plain = f->value == NONE};
     t->dst_bytes = t->src_bytes = member(c, f->bytes) * elem;
     if (t->set) {
         memcpy(&value, p + f->value, elem);
@@ -299,6 +301,7 @@ static struct tb_cu_work *work_of(const struct transfer *t)
     if (!w)
         return NULL;
     w->args = tb_cu_mix(t->args, t->dst_bytes);
+    w->plain = t->plain;
     tb_cu_lock();
     w->order = tb_cu_stream(t->stream, t->per_thread);
     (void)tb_cu_stream_tick(w->order);

@@ -306,6 +306,7 @@ enum tb_cu_access_flags {
 struct tb_cu_access {
     struct tb_cu_alloc *alloc; /* NULL: mode q */
     uint64_t ordinal, offset, bytes;
+    uint64_t twin; /* DEVICE address of the same bytes, where these may not be read; 0: none */
     uint64_t ticket;
     uint64_t before; /* CHANGE: of the hash before the work */
     uint32_t table;  /* 0: no fingerprint */
@@ -330,6 +331,7 @@ struct tb_cu_work {
     struct tb_cu_kernel *kernel;
     uint32_t grid[3], block[3], shared;
     char detail[96]; /* further "\tkey=value" of the site */
+    bool plain;      /* a copy of bytes in a row: behind it both ends are equal */
     uint64_t args, open, time_ns, seq;
     uint64_t hashed;           /* bytes so far */
     bool torn;                 /* it met another stream's use of the same memory */

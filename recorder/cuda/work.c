@@ -326,6 +326,19 @@ bool tb_cu_may_look(const struct tb_cu_work *w, const struct tb_cu_alloc *a)
     return w->ctx->device < 64 && a->device < 64 && tb_cu.peers[w->ctx->device] >> a->device & 1;
 }
 
+/* What arrived on a device that may not be read here is what has left this one. */
+static bool find_twin(const struct tb_cu_work *w, struct tb_cu_access *a)
+{
+    for (uint32_t i = 0; w->plain && a->mode == 'w' && i < w->n; i++) {
+        const struct tb_cu_access *r = &w->access[i];
+        if (r->mode != 'r' || r->bytes != a->bytes || !tb_cu_may_look(w, r->alloc))
+            continue;
+        a->twin = r->alloc->base + r->offset;
+        return true;
+    }
+    return false;
+}
+
 static void leave_out(struct tb_cu_work *w)
 {
     for (uint32_t i = 0; i < w->n; i++) {
@@ -337,7 +350,7 @@ static void leave_out(struct tb_cu_work *w)
             a->flags = 0;
             continue;
         }
-        if (tb_cu_may_look(w, a->alloc))
+        if (tb_cu_may_look(w, a->alloc) || find_twin(w, a))
             continue;
         if (a->flags & TB_CU_HASH)
             w->missing = a->alloc->kind == TB_CU_REGISTERED
@@ -363,7 +376,7 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
         if (!(a->flags & flag))
             continue;
         b.job[b.jobs++] =
-            (struct tb_fpd_job){.src = a->alloc->base + a->offset,
+            (struct tb_fpd_job){.src = a->twin ? a->twin : a->alloc->base + a->offset,
                                 .bytes = a->bytes,
                                 .ticket = flag & a->flags & TB_CU_CHANGE ? a->before : a->ticket,
                                 .rate = a->rate};
