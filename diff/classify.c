@@ -360,7 +360,7 @@ static void say_unexplained(const struct report_builder *rb, struct root *r, con
         evidence(r,
                  "'%.60s' was last written by %.120s without a fingerprint: it may differ already",
                  r->input, w);
-    } else if (r->stale)
+    } else if (r->stale && !(r->r.elements_known && r->r.elements.differ == 1))
         evidence(
             r,
             "'%.80s' may also hold bytes that no recorded work wrote, here or before: what lay "
@@ -602,17 +602,22 @@ void classify_root(const struct report_builder *rb, struct root *r)
 
 /* ---------------------------------------------------------------- what to run next */
 
+/* Kernels inside of operators are seen at that level only */
+static const char *level_of(const struct report_builder *rb, const struct root *r)
+{
+    const char *level = rb->a->files ? tb_trace_meta(rb->a->trace[0], "level") : NULL;
+
+    return is_device(r->kind) && level && strcmp(level, "kernel") == 0 ? "--level kernel " : "";
+}
+
 /* The same job recorded twice more with @more and compared; two commands where they differ */
 static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
 {
-    const char *level = rb->a->files ? tb_trace_meta(rb->a->trace[0], "level") : NULL;
     char options[1200];
     const char *command[2] = {rb->rep->run[0].command, rb->rep->run[1].command};
     const char *device[2] = {rb->rep->run[0].device, rb->rep->run[1].device}, *env[2];
 
-    (void)snprintf(
-        options, sizeof(options), "%s%s",
-        is_device(r->kind) && level && strcmp(level, "kernel") == 0 ? "--level kernel " : "", more);
+    (void)snprintf(options, sizeof(options), "%s%s", level_of(rb, r), more);
     if (strcmp(command[0], command[1]) == 0 && strcmp(device[0], device[1]) == 0 &&
         strcmp(rb->setting[0], rb->setting[1]) == 0) {
         (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %s%.700s -- %.250s",
@@ -671,8 +676,8 @@ void next_command(const struct report_builder *rb, struct root *r)
     if (r->r.tensor.known && !r->r.elements_known && named)
         with_snapshots(rb, r);
     else if (r->r.elements_known)
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 %s--inputs -- %.900s",
-                       device, command);
+        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 %s%s--inputs -- %.900s",
+                       device, level_of(rb, r), command);
     else
         (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect %s-- %.900s", device, command);
 }
