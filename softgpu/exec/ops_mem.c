@@ -1,6 +1,7 @@
 /*
  * ld and st. Addresses of a warp are mostly consecutive, or all the same: these two cases are
- * checked once and moved as a whole; everything else goes lane by lane.
+ * checked once and moved as a whole. So are loads of any places in one space, and what functions
+ * have in local memory; everything else goes lane by lane.
  */
 #include "softgpu/exec/access.h"
 
@@ -93,6 +94,12 @@ static inline uint8_t *whole(struct sg_warp *w, enum sg_ptx_space space, u64 add
         addr &= 0xffffffffu;
         return addr + n <= b->shared_limit ? b->shared + addr : NULL;
     }
+    if (space == SG_SPACE_GENERIC && !write) {
+        u64 params = (u64)(uintptr_t)b->run->params, limit = b->run->param_bytes;
+
+        if (addr - params < limit && n <= limit - (addr - params))
+            return (uint8_t *)(uintptr_t)addr;
+    }
     return sg_mem_ok(b->run->mem, addr, n, b->run->device_bit, write) ? (uint8_t *)(uintptr_t)addr
                                                                       : NULL;
 }
@@ -108,7 +115,7 @@ static inline uint8_t *whole(struct sg_warp *w, enum sg_ptx_space space, u64 add
         sg_addresses(w, in, a);                                                                    \
         enum pattern pat = a[0] % bytes ? SCATTERED : find_pattern(a, bytes);                      \
         if (pat == SCATTERED)                                                                      \
-            return SPACE_ID == SG_SPACE_SHARED ? gather_##name(w, in, a) : ld_any(w, in);          \
+            return gather_##name(w, in, a);                                                        \
         const T *p = (const T *)(const void *)whole(w, SPACE_ID, a[0],                             \
                                                     pat == SAME ? bytes : bytes * SG_WARP, false); \
         if (p == NULL)                                                                             \
@@ -143,14 +150,29 @@ static inline uint8_t *whole(struct sg_warp *w, enum sg_ptx_space space, u64 add
         return in + 1;                                                                             \
     }
 
-#define LD_GLOBAL(name, T, N)                                                                      \
+/* Of global memory; the windows of other spaces are never mapped there. */
+#define LD_SCATTERED(name, T, N, SPACE_ID)                                                         \
     static const struct sg_insn *gather_##name(struct sg_warp *w, const struct sg_insn *in,        \
                                                const u64 a[SG_WARP])                               \
     {                                                                                              \
-        (void)a;                                                                                   \
-        return ld_any(w, in);                                                                      \
+        const u32 bytes = sizeof(T) * (N);                                                         \
+        const struct sg_run *run = w->block->run;                                                  \
+        u32 bad = 0;                                                                               \
+        for (int l = 0; l < SG_WARP; l++)                                                          \
+            bad |= (u32)(a[l] % bytes != 0) |                                                      \
+                   (u32)!sg_mem_ok(run->mem, a[l], bytes, run->device_bit, false);                 \
+        if (bad)                                                                                   \
+            return ld_any(w, in);                                                                  \
+        for (unsigned k = 0; k < (N); k++) {                                                       \
+            T *d = sg_opnd(w, in->r[k]);                                                           \
+            for (int l = 0; l < SG_WARP; l++)                                                      \
+                d[l] = ((const T *)(uintptr_t)a[l])[k];                                            \
+        }                                                                                          \
+        return in + 1;                                                                             \
     }                                                                                              \
-    LD_WHOLE(name, T, N, SG_SPACE_GLOBAL)
+    LD_WHOLE(name, T, N, SPACE_ID)
+#define LD_GLOBAL(name, T, N) LD_SCATTERED(name, T, N, SG_SPACE_GLOBAL)
+#define LD_GENERIC(name, T, N) LD_SCATTERED(name, T, N, SG_SPACE_GENERIC)
 #define LD_SHARED(name, T, N) LD_GATHER(name, T, N) LD_WHOLE(name, T, N, SG_SPACE_SHARED)
 
 LD_GLOBAL(ldg_1x4, u32, 1)
@@ -158,6 +180,11 @@ LD_GLOBAL(ldg_2x4, u32, 2)
 LD_GLOBAL(ldg_4x4, u32, 4)
 LD_GLOBAL(ldg_1x8, u64, 1)
 LD_GLOBAL(ldg_2x8, u64, 2)
+LD_GENERIC(ldx_1x4, u32, 1)
+LD_GENERIC(ldx_2x4, u32, 2)
+LD_GENERIC(ldx_4x4, u32, 4)
+LD_GENERIC(ldx_1x8, u64, 1)
+LD_GENERIC(ldx_2x8, u64, 2)
 LD_SHARED(lds_1x4, u32, 1)
 LD_SHARED(lds_2x4, u32, 2)
 LD_SHARED(lds_4x4, u32, 4)
@@ -194,13 +221,60 @@ ST_WHOLE(sts_4x4, u32, 4, SG_SPACE_SHARED)
 ST_WHOLE(sts_1x8, u64, 1, SG_SPACE_SHARED)
 ST_WHOLE(sts_2x8, u64, 2, SG_SPACE_SHARED)
 
+/* The same place in each lane's local memory; NULL: lanes are to be asked one by one. */
+static inline uint8_t *same_local(struct sg_warp *w, const struct sg_insn *in, u32 bytes)
+{
+    u64 a[SG_WARP] __attribute__((aligned(64)));
+
+    if (w->mask != SG_FULL_MASK)
+        return NULL;
+    sg_addresses(w, in, a);
+    if (a[0] % bytes || find_pattern(a, bytes) != SAME || (u32)a[0] + (u64)bytes > w->local_used)
+        return NULL;
+    return w->local + (u32)a[0];
+}
+
+#define LOCAL(name, T, N)                                                                          \
+    SG_HANDLER(ld##name)                                                                           \
+    {                                                                                              \
+        const uint8_t *p = same_local(w, in, sizeof(T) * (N));                                     \
+        if (p == NULL)                                                                             \
+            return ld_any(w, in);                                                                  \
+        for (unsigned k = 0; k < (N); k++) {                                                       \
+            T *d = sg_opnd(w, in->r[k]);                                                           \
+            for (int l = 0; l < SG_WARP; l++)                                                      \
+                memcpy(&d[l], p + (size_t)l * w->local_cap + k * sizeof(T), sizeof(T));            \
+        }                                                                                          \
+        return in + 1;                                                                             \
+    }                                                                                              \
+    SG_HANDLER(st##name)                                                                           \
+    {                                                                                              \
+        uint8_t *p = same_local(w, in, sizeof(T) * (N));                                           \
+        if (p == NULL)                                                                             \
+            return st_any(w, in);                                                                  \
+        for (unsigned k = 0; k < (N); k++) {                                                       \
+            const T *s = sg_opnd(w, in->r[k]);                                                     \
+            for (int l = 0; l < SG_WARP; l++)                                                      \
+                memcpy(p + (size_t)l * w->local_cap + k * sizeof(T), &s[l], sizeof(T));            \
+        }                                                                                          \
+        return in + 1;                                                                             \
+    }
+LOCAL(l_1x4, u32, 1)
+LOCAL(l_2x4, u32, 2)
+LOCAL(l_4x4, u32, 4)
+LOCAL(l_1x8, u64, 1)
+LOCAL(l_2x8, u64, 2)
+
+/* By space: global, generic, shared, local. */
 static const struct {
     u32 log, nlog;
-    sg_handler ldg, lds, stg, sts;
+    sg_handler ldg, ldx, lds, ldl, stg, sts, stl;
 } wholes[] = {
-    {2, 0, ldg_1x4, lds_1x4, stg_1x4, sts_1x4}, {2, 1, ldg_2x4, lds_2x4, stg_2x4, sts_2x4},
-    {2, 2, ldg_4x4, lds_4x4, stg_4x4, sts_4x4}, {3, 0, ldg_1x8, lds_1x8, stg_1x8, sts_1x8},
-    {3, 1, ldg_2x8, lds_2x8, stg_2x8, sts_2x8},
+    {2, 0, ldg_1x4, ldx_1x4, lds_1x4, ldl_1x4, stg_1x4, sts_1x4, stl_1x4},
+    {2, 1, ldg_2x4, ldx_2x4, lds_2x4, ldl_2x4, stg_2x4, sts_2x4, stl_2x4},
+    {2, 2, ldg_4x4, ldx_4x4, lds_4x4, ldl_4x4, stg_4x4, sts_4x4, stl_4x4},
+    {3, 0, ldg_1x8, ldx_1x8, lds_1x8, ldl_1x8, stg_1x8, sts_1x8, stl_1x8},
+    {3, 1, ldg_2x8, ldx_2x8, lds_2x8, ldl_2x8, stg_2x8, sts_2x8, stl_2x8},
 };
 
 /* ---- kernel parameters ----------------------------------------------------------------------- */
@@ -325,6 +399,10 @@ static sg_handler whole_handler(bool load, enum sg_ptx_space space, u32 log, u32
             return load ? wholes[i].lds : wholes[i].sts;
         if (space == SG_SPACE_GLOBAL || space == SG_SPACE_CONST)
             return load ? wholes[i].ldg : wholes[i].stg;
+        if (space == SG_SPACE_LOCAL)
+            return load ? wholes[i].ldl : wholes[i].stl;
+        if (space == SG_SPACE_GENERIC)
+            return load ? wholes[i].ldx : st_any;
     }
     return load ? ld_any : st_any;
 }
