@@ -570,6 +570,16 @@ static void add_order(struct tb_cu_work *w)
                                                   .name = "stream"};
 }
 
+/* The event is lost: nobody will ask for its tickets, and their slots must be free again. */
+static void take_back(struct tb_cu_work *w)
+{
+    tb_cu_lock();
+    for (uint32_t i = 0; w->ctx && i < w->n; i++)
+        if (w->access[i].table)
+            tb_cu_undraw(w->ctx, w->access[i].ticket);
+    tb_cu_unlock();
+}
+
 static void write_event(struct tb_cu_work *w)
 {
     struct tb_rec_thread *t = tb_cu.api->self();
@@ -593,6 +603,8 @@ static void write_event(struct tb_cu_work *w)
     if (w->missing)
         e.flags |= TB_EVF_PARTIAL;
     w->seq = tb_cu.api->event(t, &e, wire);
+    if (tb_unlikely(w->seq == TB_REC_NO_SEQ))
+        take_back(w);
     if (tb_unlikely(w->missing != NULL))
         tb_cu_cover(1, w->seq, "cuda", w->name, w->missing);
     if (tb_unlikely(w->torn))
