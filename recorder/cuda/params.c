@@ -49,6 +49,37 @@ static uint64_t word_at(const uint8_t *block, uint32_t offset, uint32_t bytes)
     return v;
 }
 
+/*
+ * A number of the arguments. Addresses differ from run to run: of one that is only compared, stored
+ * or printed, its place in an allocation counts, and of one of the host's nothing.
+ */
+static void add_number(struct tb_cu_work *w, uint32_t offset, uint32_t bytes, uint64_t v)
+{
+    const struct tb_cu_alloc *a = bytes == 8 ? tb_cu_alloc_at(v) : NULL;
+
+    if (a)
+        v -= a->base;
+    else if (bytes == 8 && v >> 44 && !(v >> 47))
+        v = 0;
+    w->args = tb_cu_mix(tb_cu_mix(w->args, offset), v);
+}
+
+/* Is word @i a part of one of 8 bytes, which says all of it? Words lie in order of their offset. */
+static bool is_part(const struct tb_cu_kernel *k, uint32_t i)
+{
+    const struct tb_wire_word *x = &k->word[i];
+
+    if (x->bytes == 8)
+        return false;
+    for (uint32_t j = i; j-- > 0 && k->word[j].offset + 8u > x->offset;)
+        if (k->word[j].bytes == 8)
+            return true;
+    for (uint32_t j = i + 1; j < k->info->words && k->word[j].offset == x->offset; j++)
+        if (k->word[j].bytes == 8)
+            return true;
+    return false;
+}
+
 /* The code is known: words that lead to memory, and words that are numbers. */
 static void by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,
                     uint32_t bytes)
@@ -63,8 +94,8 @@ static void by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k, const ui
             memory = tb_cu_add(w, 'r', v, 0, x->offset, x->read, NULL);
         if (x->bytes == 8 && (x->flags & TB_WORD_WRITE))
             memory = tb_cu_add(w, 'w', v, 0, x->offset, x->write, NULL) || memory;
-        if (!memory)
-            w->args = tb_cu_mix(tb_cu_mix(w->args, x->offset), v);
+        if (!memory && !is_part(k, i))
+            add_number(w, x->offset, x->bytes, v);
     }
 }
 
@@ -87,7 +118,7 @@ static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const u
             memory = memory || here;
         }
         if (!memory && p->size <= 8) /* structs have padding, whose bytes mean nothing */
-            w->args = tb_cu_mix(tb_cu_mix(w->args, p->offset), word_at(block, p->offset, p->size));
+            add_number(w, p->offset, p->size, word_at(block, p->offset, p->size));
     }
 }
 
