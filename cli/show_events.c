@@ -120,7 +120,8 @@ static enum tb_status each_event(struct tb_show *s, event_fn *fn, struct tb_erro
 
 /* ---------------------------------------------------------------- an access */
 
-static const char *const fp_kinds[] = {"none", "bytes", "rowmajor", "scalar", "state", "sampled", "unchanged"};
+static const char *const fp_kinds[] = {"none",  "bytes",   "rowmajor", "scalar",
+                                       "state", "sampled", "unchanged"};
 
 static const char *fp_kind_name(unsigned kind)
 {

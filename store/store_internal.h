@@ -14,8 +14,8 @@
 
 #define TB_STORE_MIN_READER 1 /* oldest reader that understands what this writer writes */
 /* Feature bits; a reader refuses unknown ones in the low half. DEVICE: work of a GPU (kinds of
- * events from 6 on, sites with more than a name, mode q, fingerprints of kinds 5 and 6); set by the first of
- * it. */
+ * events from 6 on, sites with more than a name, mode q, fingerprints of kinds 5 and 6); set by the
+ * first of it. */
 #define TB_STORE_FEATURE_DEVICE 1u
 #define TB_STORE_FEATURES TB_STORE_FEATURE_DEVICE /* those that this reader knows */
 #define TB_STORE_PART (4u << 20) /* bytes a stored part of a snapshot, before compression */

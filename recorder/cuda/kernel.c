@@ -96,10 +96,12 @@ static bool wanted(const struct tb_cu_kernel *k)
 static void find_info(struct tb_cu_kernel *k)
 {
     const struct tb_wire_kernels *h = k->code && k->code->image ? k->code->image->info : NULL;
-    const struct tb_wire_kernel *info = (const void *)(h + 1);
     uint64_t hash = tb_cu.api->xxh128(k->symbol, strlen(k->symbol)).lo;
 
-    for (uint32_t i = 0; h && i < h->kernels; i++)
+    if (!h)
+        return;
+    const struct tb_wire_kernel *info = (const void *)(h + 1);
+    for (uint32_t i = 0; i < h->kernels; i++)
         if (info[i].name == hash) {
             k->info = &info[i];
             k->word =
