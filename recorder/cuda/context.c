@@ -156,7 +156,11 @@ static void release_in(struct tb_cu_ctx *c, CUcontext now)
         (void)d->cuCtxPopCurrent_v2(&was);
 }
 
-/* The process ends: what a leak checker would count is given back, where that waits for nothing. */
+/*
+ * The process ends: what a leak checker would count is given back, where that waits for nothing.
+ * Handlers that were registered earlier run later and may still launch: that is prepared anew, and
+ * given back by this handler, which is then registered once more.
+ */
 static void at_exit(void)
 {
     const struct tb_rec_api *api = tb_cu.api;
@@ -164,12 +168,17 @@ static void at_exit(void)
 
     if (!api->enter())
         return;
-    tb_cu_learn_end();
-    __atomic_store_n(&tb_cu.on, 0, __ATOMIC_RELEASE);
+    if (!tb_cu.ended)
+        tb_cu_learn_end();
+    tb_cu.ended = true;
+    __atomic_store_n(&tb_cu.on_exit, false, __ATOMIC_RELAXED);
     if (tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now)
         for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
-            if (c->handle && c->state == TB_CU_CTX_READY && all_stamped(c))
+            if (c->handle && c->state == TB_CU_CTX_READY && all_stamped(c)) {
+                __atomic_store_n(&c->state, TB_CU_CTX_BROKEN, __ATOMIC_RELEASE);
                 release_in(c, now);
+                c->handle = NULL;
+            }
     api->leave();
 }
 
@@ -264,6 +273,7 @@ void tb_cu_ctx_forget(CUcontext handle)
             c->state = TB_CU_CTX_BROKEN;
         }
     tb_cu_alloc_remove_of(handle, 0, -1);
+    tb_cu_codes_forget(handle);
     tb_cu_kernels_forget();
     tb_cu_unlock();
 }

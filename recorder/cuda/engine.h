@@ -147,6 +147,7 @@ struct tb_cu_image {
 struct tb_cu_code {
     uint64_t handle; /* CUmodule or CUlibrary */
     struct tb_cu_image *image;
+    CUcontext context; /* a module ends with it; a library does not */
     bool library;
 };
 
@@ -411,7 +412,8 @@ struct tb_cu {
     struct tb_cu_snap *snaps;
     CUcontext primary[64]; /* of devices; NULL: its making was not seen */
     uint64_t peers[64];    /* device -> the devices whose memory it may use */
-    bool on_exit;
+    bool on_exit;          /* the handler for the end is registered */
+    bool ended;            /* it ran once */
 };
 extern struct tb_cu tb_cu;
 
@@ -486,6 +488,8 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
 /** tb_cu_code_add - a module or library was loaded from @image (NULL: a file); without the lock */
 void tb_cu_code_add(uint64_t handle, const void *image, bool library);
 void tb_cu_code_remove(uint64_t handle);
+/** tb_cu_codes_forget - modules of @context end with it; under the lock */
+void tb_cu_codes_forget(CUcontext context);
 void tb_cu_kernel_add(uint64_t handle, uint64_t code, const char *name);
 /** tb_cu_kernel - the kernel with this handle, its parameters known as far as they can be; may call
  * CUDA; NULL: no memory. Without the lock */

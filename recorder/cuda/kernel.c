@@ -299,7 +299,7 @@ void tb_cu_kernels_forget(void)
     for (uint32_t i = 0; i < tb_cu.kernels.capacity; i++) {
         uint64_t key = tb_cu.kernels.slot[i].key;
         struct tb_cu_kernel *k = key ? tb_cu_map_get(&tb_cu.kernels, key) : NULL;
-        if (!k || !k->globals)
+        if (!k || !k->globals || !k->code || !k->code->library)
             continue;
         k->globals = 0;
         __atomic_store_n(&k->ready, false, __ATOMIC_RELEASE);

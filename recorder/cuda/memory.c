@@ -271,6 +271,12 @@ void tb_cu_context_exit(struct tb_cuda_call *c)
         break;
     }
     case TB_CUDA_cuCtxSetCurrent:
+    case TB_CUDA_cuCtxCreate:
+    case TB_CUDA_cuCtxCreate_v2:
+    case TB_CUDA_cuCtxCreate_v3:
+    case TB_CUDA_cuCtxCreate_v4:
+    case TB_CUDA_cuCtxDestroy:
+    case TB_CUDA_cuCtxDestroy_v2:
     case TB_CUDA_cuCtxPushCurrent_v2:
     case TB_CUDA_cuCtxPopCurrent_v2:
         if (!tb_cu_tls.may_call)

@@ -127,29 +127,46 @@ void tb_cu_code_add(uint64_t handle, const void *image, bool library)
 {
     struct tb_cu_image *i = image ? image_of(image) : NULL;
 
+    tb_cu_here();
     tb_cu_lock();
     struct tb_cu_code *c = tb_cu_small(sizeof(*c));
     if (c) {
-        *c = (struct tb_cu_code){handle, i, library};
+        *c = (struct tb_cu_code){handle, i, tb_cu_tls.context, library};
         (void)tb_cu_map_put(&tb_cu.codes, handle, c);
     }
     tb_cu_unlock();
 }
 
 /* Handles are used again: what hung on this one is forgotten. */
-void tb_cu_code_remove(uint64_t handle)
+static void drop(struct tb_cu_code *c)
 {
-    tb_cu_lock();
-    struct tb_cu_code *c = tb_cu_map_take(&tb_cu.codes, handle);
     for (uint32_t i = 0; c && i < tb_cu.kernels.capacity; i++) {
         uint64_t key = tb_cu.kernels.slot[i].key;
         struct tb_cu_kernel *k = key ? tb_cu_map_get(&tb_cu.kernels, key) : NULL;
-        if (k && k->code == c)
-            (void)tb_cu_map_take(&tb_cu.kernels, key);
+        if (!k || k->code != c)
+            continue;
+        k->ready = true; /* if it was new: there is nothing to ask any more */
+        (void)tb_cu_map_take(&tb_cu.kernels, key);
     }
     if (c)
         tb_cu_alloc_remove_of(NULL, c->handle, -1);
+}
+
+void tb_cu_code_remove(uint64_t handle)
+{
+    tb_cu_lock();
+    drop(tb_cu_map_take(&tb_cu.codes, handle));
     tb_cu_unlock();
+}
+
+void tb_cu_codes_forget(CUcontext context)
+{
+    for (uint32_t i = 0; i < tb_cu.codes.capacity; i++) {
+        uint64_t key = tb_cu.codes.slot[i].key;
+        struct tb_cu_code *c = key ? tb_cu_map_get(&tb_cu.codes, key) : NULL;
+        if (c && !c->library && (c->context == context || !context))
+            drop(tb_cu_map_take(&tb_cu.codes, key));
+    }
 }
 
 /* ---------------------------------------------------------------- calls */

@@ -92,12 +92,19 @@ class Case:
     def check_launches(self, way, trace, log):
         ran = sum(1 for line in log.splitlines()
                   if line.startswith("softgpu: ran '") and not line.startswith("softgpu: ran 'twinbit_fp_"))
-        seen = 0
+        alone = nodes = in_graphs = by_node = 0
         for e in self.rows(trace, "events"):
             if e["kind"] == "launch":
-                seen += 1
+                node = "graph=1" in (e["detail"] or "")
+                nodes += node
+                alone += not node
             elif e["kind"] == "graph":
-                seen += int(re.search(r"kernels=(\d+)", e["detail"]).group(1))
+                kernels = int(re.search(r"kernels=(\d+)", e["detail"]).group(1))
+                in_graphs += kernels
+                by_node += kernels if all(a["mode"] == "q" for a in e["accesses"]) else 0
+        if nodes > by_node:
+            self.wrong(way, f"{nodes} launches of nodes, but {by_node} kernels in graphs that are hashed by node")
+        seen = alone + in_graphs
         if ran != seen and not self.expected.left_out(way, "launches"):
             self.wrong(way, f"the device ran {ran} kernels, the trace has {seen}")
         return ran

@@ -1,0 +1,163 @@
+# small CUDA programs in which a recorder of launches may go wrong, with every tap: the job is as it is alone, and
+# the trace has what it did; then what filters, marks and snapshots do to such a trace
+TOOL=$TB_BUILD_DIR/tests/recorder/cuda/cuda_pitfalls
+[ -x "$TOOL" ] && [ -x "$TB_BUILD_DIR/tests/recorder/cuda/cuda_tool" ] ||
+    skip "built without softgpu's driver or CUPTI, or with a sanitizer"
+need_program sqlite3
+export SOFTGPU_DEVICES=2
+
+record() { # record STATUS TRACE OPTIONS... -- CMD...
+    local status=$1 trace=$2
+    shift 2
+    expect "$status" "$TWINBIT" run --device softgpu --quiet --force -o "$trace" "$@"
+}
+
+covered() { # covered TRACE [REGEX] - no row of coverage but notes and those that fit
+    "$TWINBIT" show "$1" coverage | grep -v '^note ' | grep -vE -- "${2:-^$}" >rows || true
+    [ ! -s rows ] || fail "'$1' is not covered: $(cat rows)"
+}
+
+fills() { # fills TRACE [NAME] - the fingerprints that these launches wrote first
+    "$TWINBIT" show "$1" events | grep "/${2:-fill}#" | awk '{ print $2 }'
+}
+
+count() { # count FILE N - it has so many lines
+    [ "$(wc -l <"$1")" -eq "$2" ] || fail "$(wc -l <"$1") instead of $2 lines in '$1': $(head -n 5 "$1")"
+}
+
+# each case with each tap: same output and status as alone, nothing missing, the taps agree
+for case in args equal hidden handles segments pool reset modules devices fault ending killed late_fork early_fork \
+    threads capture; do
+    status=0
+    [ $case = killed ] && status=137
+    expect $status "$TB_BUILD_DIR/bin/softgpu" run -- "$TOOL" $case
+    mv out alone
+    allowed='^$'
+    [ $case = fault ] && allowed='fingerprint: wild: never arrived'
+    for tap in shim cupti deferred; do
+        options=(--tap $tap --inputs)
+        [ $tap = deferred ] && options=(--tap cupti --enqueue deferred)
+        [ $case = capture ] && [ $tap = deferred ] && allowed='nodes of the graph could not be looked into'
+        record $status $case.$tap.twinbit "${options[@]}" -- "$TOOL" $case
+        diff alone out || fail "$case: another output with --tap $tap"
+        covered $case.$tap.twinbit "$allowed"
+    done
+    # threads: which is the first is chance; capture: the taps see graphs differently
+    case $case in
+    threads | capture | fault) ;;
+    *) expect 0 "$TWINBIT" diff --verify $case.shim.twinbit $case.cupti.twinbit ;;
+    esac
+done
+
+for tap in shim cupti deferred; do
+    # arguments as pointers and as one buffer are the same arguments
+    fills args.$tap.twinbit >fills
+    count fills 2
+    [ "$(uniq fills | wc -l)" -eq 1 ] || fail "arguments of 'extra' are others"
+    # zeros over zeros are writes
+    fills equal.$tap.twinbit >fills
+    count fills 2
+    [ "$(uniq fills)" = "$(fills equal.$tap.twinbit cuMemsetD8)" ] || fail "equal writes were missed"
+    # what is behind a struct, a table and a variable: 64 nines by table and variable, 64 fives by the struct
+    "$TWINBIT" show hidden.$tap.twinbit tensors | grep '^w' >writes
+    nine=$(awk '/by_global#0 counter/ { print $2 }' writes)
+    five=$(awk '/by_struct#0 arg\+8/ { print $2 }' writes)
+    [ -n "$nine" ] && [ -n "$five" ] || fail "no variable or no struct: $(cat writes)"
+    grep 'by_table#0 reached through memory' writes | grep -q "$nine" || fail "what the table leads to was missed"
+    grep 'by_table#0' writes | grep -q "$five" || fail "by_table might have written the other buffer: not hashed"
+    # a CUkernel, and a launch with attributes
+    fills handles.$tap.twinbit >fills
+    count fills 2
+    # the pieces of a segment, each its own fingerprint, and the table's buffer in all three launches
+    fills segments.$tap.twinbit >fills
+    count fills 3
+    fills segments.$tap.twinbit by_table >fills
+    count fills 3
+    # memory of a pool that is used again: three fills, by_table once; the capture's fill is not the job's work
+    fills pool.$tap.twinbit >fills
+    count fills 3
+    # contexts and modules that came and went: the same work, the same bytes, each time
+    for case in reset:6 modules:4 devices:3 early_fork:3 ending:2; do
+        for kernel in fill by_global; do
+            fills ${case%:*}.$tap.twinbit $kernel >fills
+            count fills "${case#*:}"
+            [ "$(sort -u fills | wc -l)" -eq 1 ] || fail "$case: $kernel wrote other bytes: $(cat fills)"
+        done
+    done
+    expect 0 "$TWINBIT" show devices.$tap.twinbit events
+    matches out "/by_table#1 .* cuda:1"
+    # after the fault and the reset
+    fills fault.$tap.twinbit >fills
+    count fills 2
+    # SIGKILL: all that was queued before the last wait is there
+    fills killed.$tap.twinbit >fills
+    count fills 20
+    [ "$(sort -u fills | grep -c '^[0-9a-f]\{32\}$')" -eq 20 ] || fail "fingerprints are missing: $(cat fills)"
+    # a child that must not use CUDA: left alone
+    fills late_fork.$tap.twinbit >fills
+    count fills 1
+    # eight threads at once, each its 50 fills
+    fills threads.$tap.twinbit >fills
+    count fills 400
+    sort fills | uniq -c | awk '$1 != 8 { print; bad = 1 } END { exit bad }' || fail "threads mixed up"
+done
+
+# the pieces themselves
+"$TWINBIT" show segments.shim.twinbit tensors | grep -c 'by_table#0 reached through memory' >pieces
+[ "$(cat pieces)" -ge 3 ] || fail "by_table saw too few allocations"
+
+# filters: what they leave out is said, and is the same in every run
+record 0 only.twinbit --kernel 'by_*' -- "$TOOL" hidden
+"$TWINBIT" show only.twinbit events >events
+contains events by_table
+record 0 without.twinbit --kernel '!by_*' -- "$TOOL" hidden
+"$TWINBIT" show without.twinbit events >events
+lacks events by_
+"$TWINBIT" show without.twinbit coverage >rows
+contains rows "filter: by_table: launches that --kernel leaves out"
+for n in 1 2; do
+    record 0 share.$n.twinbit --sample 0.3 -- "$TOOL" many
+    fills share.$n.twinbit >share.$n
+done
+n=$(wc -l <share.1)
+[ "$n" -gt 10 ] && [ "$n" -lt 60 ] || fail "--sample 0.3 took $n of 100 launches"
+cmp share.1 share.2 || fail "two runs sampled other launches"
+expect 0 "$TWINBIT" diff share.1.twinbit share.2.twinbit
+record 0 other.twinbit --sample 0.3 --seed 7 -- "$TOOL" many
+fills other.twinbit >other
+! cmp -s share.1 other || fail "--seed 7 sampled the same launches"
+
+# twinbit.h: ranges, steps, names of tensors, pauses; a window of steps; snapshots of what is read and written
+record 0 marks.twinbit --inputs --snapshot '0/attention:/fill#0' --snapshot '1/forward:/cuMemcpyDtoD#0' -- "$TOOL" marks
+"$TWINBIT" show marks.twinbit events >events
+for step in 0 1 2 3; do
+    contains events "/main/$step/attention:/fill#0"
+    contains events "/main/$step/forward:/step#0"
+done
+[ "$(grep -c '/fill#' events)" -eq 4 ] || fail "what the program paused was recorded"
+"$TWINBIT" show marks.twinbit tensors >tensors
+matches tensors "^w [0-9a-f]{32} i32 +\[256\] .*fill#0 weights"
+"$TWINBIT" show marks.twinbit coverage >rows
+contains rows "4x paused: process: by the program (twinbit_pause)"
+sqlite3 marks.twinbit "select hex(data) from snapshots" >snapshots
+count snapshots 3 # fill wrote; the copy read and wrote
+record 0 window.twinbit --steps 1..2 -- "$TOOL" marks
+"$TWINBIT" show window.twinbit events | grep '/fill#' >events
+count events 2
+contains events "/main/1/attention:"
+contains events "/main/2/attention:"
+
+# NVTX's ranges, alone and with ours inside
+record 0 nvtx.twinbit -- "$TOOL" nvtx
+if ! grep -q "no header" out; then
+    "$TWINBIT" show nvtx.twinbit events >events
+    contains events "/layer:/fill#0"
+    contains events "/layer:inner/fill#0"
+    contains events "/layer:own/fill#0"
+    contains events "/forward:/fill#0"
+fi
+
+# a process whose environment was cut is said, if it lives long enough to be seen
+record 0 cut.twinbit -- env -i LD_LIBRARY_PATH="$TB_BUILD_DIR/softgpu/lib" "$TB_BUILD_DIR/tests/recorder/cuda/cuda_tool" wait
+"$TWINBIT" show cut.twinbit coverage >rows
+contains rows "libtwinbit is not in it (its environment was cut"

@@ -1,0 +1,70 @@
+/*
+ * pitfalls.h - between pitfalls.c and pitfalls_threads.c: the driver's functions, and what a call
+ * must return.
+ */
+#ifndef TEST_CUDA_PITFALLS_H
+#define TEST_CUDA_PITFALLS_H
+
+#include <cuda.h>
+#include <stdio.h>
+
+#define CUDA_FUNCTIONS(X)                                                                          \
+    X(cuInit)                                                                                      \
+    X(cuDevicePrimaryCtxRetain)                                                                    \
+    X(cuDevicePrimaryCtxRelease)                                                                   \
+    X(cuDevicePrimaryCtxReset)                                                                     \
+    X(cuCtxDestroy)                                                                                \
+    X(cuCtxSetCurrent)                                                                             \
+    X(cuModuleLoadData)                                                                            \
+    X(cuModuleUnload)                                                                              \
+    X(cuModuleGetFunction)                                                                         \
+    X(cuModuleGetGlobal)                                                                           \
+    X(cuLibraryLoadData)                                                                           \
+    X(cuLibraryUnload)                                                                             \
+    X(cuLibraryGetKernel)                                                                          \
+    X(cuMemAlloc)                                                                                  \
+    X(cuMemFree)                                                                                   \
+    X(cuMemAllocAsync)                                                                             \
+    X(cuMemFreeAsync)                                                                              \
+    X(cuMemcpyHtoD)                                                                                \
+    X(cuMemcpyDtoH)                                                                                \
+    X(cuMemcpyDtoD)                                                                                \
+    X(cuMemcpy2D)                                                                                  \
+    X(cuMemcpy3D)                                                                                  \
+    X(cuMemsetD8)                                                                                  \
+    X(cuMemCreate)                                                                                 \
+    X(cuMemAddressReserve)                                                                         \
+    X(cuMemMap)                                                                                    \
+    X(cuMemUnmap)                                                                                  \
+    X(cuMemSetAccess)                                                                              \
+    X(cuLaunchKernel)                                                                              \
+    X(cuLaunchKernelEx)                                                                            \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamSynchronize)                                                                         \
+    X(cuStreamBeginCapture)                                                                        \
+    X(cuStreamEndCapture)                                                                          \
+    X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuGraphLaunch)
+
+struct cuda {
+#define MEMBER_(name) __typeof__(name) *name;
+#define MEMBER(name) MEMBER_(name)
+    CUDA_FUNCTIONS(MEMBER)
+    /* whose declaration depends on the version of the headers */
+    CUresult (*synchronize)(void);
+    CUresult (*create)(CUcontext *, unsigned, CUdevice);
+};
+extern struct cuda cu;
+
+void must_be(int result, int want, const char *what, int line);
+#define IS(call, want) must_be((int)(call), (int)(want), #call, __LINE__)
+#define OK(call) IS(call, CUDA_SUCCESS)
+
+/** pitfalls_begin - this thread has device 0 and the kernels of pitfalls_fill(p, value, n) */
+void pitfalls_begin(void);
+CUfunction pitfalls_fill(void);
+
+void pitfalls_threads(void);
+void pitfalls_capture(void);
+
+#endif
