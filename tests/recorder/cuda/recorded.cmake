@@ -1,5 +1,5 @@
 # Every program of softgpu's, recorded in each way and compared with itself alone; in the label slow under more
-# orders of blocks, warps and streams. expected.txt has what may be missing, and why.
+# orders of blocks, warps and streams, in the label gpu on the machine's GPU. expected.txt has what may be missing, and why.
 find_program(TB_PYTHON3 python3)
 if(NOT TB_NVCC OR NOT TB_PYTHON3 OR NOT TARGET softgpu_cupti)
     add_test(NAME recorder.cuda_recorded COMMAND ${CMAKE_COMMAND} -E echo "skipped: no nvcc, python3 or CUPTI")
@@ -21,7 +21,9 @@ function(tb_cuda_recorded)
         COMMAND ${check} ${here}/orders --seeds 5 --orders ${rest})
     set_tests_properties(recorder.cuda_orders_${P_NAME} PROPERTIES LABELS "e2e;slow" TIMEOUT 1500)
     if(NOT P_SLOW)
-        list(APPEND tests recorder.cuda_recorded_${P_NAME})
+        list(APPEND tests recorder.cuda_recorded_${P_NAME} recorder.cuda_gpu_${P_NAME})
+        add_test(NAME recorder.cuda_gpu_${P_NAME} COMMAND ${check} ${here}/gpu --device host ${rest})
+        set_tests_properties(recorder.cuda_gpu_${P_NAME} PROPERTIES LABELS gpu TIMEOUT 600)
         add_test(NAME recorder.cuda_recorded_${P_NAME} COMMAND ${check} ${here}/recorded ${rest})
         set_tests_properties(recorder.cuda_recorded_${P_NAME} PROPERTIES LABELS e2e TIMEOUT 300)
     endif()

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Records one CUDA program in several ways and compares each recording with the program alone.
 
-usage: recorded.py BUILD FOLDER EXPECTED [--seeds N] [--orders] [--set NAME=VALUE]... NAME -- PROGRAM...
+usage: recorded.py BUILD FOLDER EXPECTED [--device host] [--seeds N] [--orders] [--set NAME=VALUE]... NAME -- PROGRAM...
 
 Under each way (WAYS): same standard output and exit status as under `softgpu run`; every kernel that the
 software device ran is in the trace, as a launch or inside a graph; the same findings of strict mode, rule by
 rule; no row of coverage (and so no unseen writer) beyond those that EXPECTED gives a reason for; the traces
 verify; two recordings in ways of equal detail are identical.
 
-EXPECTED: lines "NAME WAYS WHAT PATTERN # reason"; WAYS: * or ways with commas between; WHAT: coverage (PATTERN: a regular
-expression for the row), output, launches, findings, diff (no PATTERN: that check is left out).
+With --device host the same on the machine's GPU, skipped where there is none. Nobody counts the kernels there: all ways must
+have seen as many. A second recording of the first way must be identical to it.
+
+EXPECTED: lines "NAME WAYS WHAT PATTERN # reason"; WAYS: * or ways with commas between, host: all on a GPU; WHAT: coverage
+(PATTERN: a regular expression for the row), output, launches, findings, diff, repeat (diff, and that of the second recording
+on a GPU); no PATTERN: that check is left out.
 """
 import argparse
 import collections
@@ -19,6 +23,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../gpu"))
+import gpu
+
 # name -> options of run; strict: the findings are compared too; like: the way it must be identical to
 WAYS = {
     "shim": {"options": [], "strict": True},
@@ -26,12 +33,13 @@ WAYS = {
     "inputs": {"options": ["--inputs"]},
     "cupti": {"options": ["--tap", "cupti", "--inputs"], "like": "inputs"},
 }
+AGAIN = {"again": {"options": [], "like": "shim"}}
 TIMEOUT = 120
 
 
 class Expected:
-    def __init__(self, path, program):
-        self.lines = []
+    def __init__(self, path, program, device):
+        self.lines, self.device = [], device
         with open(path, encoding="utf-8") as f:
             for line in f:
                 words = line.split("#")[0].split(None, 3)
@@ -39,16 +47,10 @@ class Expected:
                     self.lines.append((words[1].split(","), words[2], (words[3:] or [""])[0].strip()))
 
     def patterns(self, way, what):
-        return [p for ways, w, p in self.lines if w == what and ("*" in ways or way in ways)]
+        return [p for ways, w, p in self.lines if w == what and {"*", way, self.device} & set(ways)]
 
     def left_out(self, way, what):
         return bool(self.patterns(way, what))
-
-
-def run(command, environment):
-    done = subprocess.run(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False)
-    return done.returncode, done.stdout, done.stderr.decode(errors="replace")
 
 
 def findings(path):
@@ -70,7 +72,9 @@ def findings(path):
 class Case:
     def __init__(self, args):
         self.args = args
-        self.expected = Expected(args.expected, args.name)
+        self.soft = args.device == "softgpu"
+        self.ways = WAYS if self.soft else {**WAYS, **AGAIN}
+        self.expected = Expected(args.expected, args.name, args.device)
         self.bad = []
 
     def wrong(self, way, text):
@@ -92,6 +96,15 @@ class Case:
     def check_launches(self, way, trace, log):
         ran = sum(1 for line in log.splitlines()
                   if line.startswith("softgpu: ran '") and not line.startswith("softgpu: ran 'twinbit_fp_"))
+        seen = self.launches(way, trace)
+        if not self.soft:
+            ran = seen if self.kernels is None else self.kernels
+        if ran != seen and not self.expected.left_out(way, "launches"):
+            who = "the device ran" if self.soft else "another way saw"
+            self.wrong(way, f"{who} {ran} kernels, the trace has {seen}")
+        return ran
+
+    def launches(self, way, trace):
         alone = nodes = in_graphs = by_node = 0
         for e in self.rows(trace, "events"):
             if e["kind"] == "launch":
@@ -104,10 +117,7 @@ class Case:
                 by_node += kernels if all(a["mode"] == "q" for a in e["accesses"]) else 0
         if nodes > by_node:
             self.wrong(way, f"{nodes} launches of nodes, but {by_node} kernels in graphs that are hashed by node")
-        seen = alone + in_graphs
-        if ran != seen and not self.expected.left_out(way, "launches"):
-            self.wrong(way, f"the device ran {ran} kernels, the trace has {seen}")
-        return ran
+        return alone + in_graphs
 
     def check_coverage(self, way, trace):
         patterns = [re.compile(p) for p in self.expected.patterns(way, "coverage")]
@@ -121,7 +131,7 @@ class Case:
             self.wrong(way, f"{what}: {got!r:.600} instead of {want!r:.600}")
 
     def check_identical(self, way, one, other):
-        if self.expected.left_out(way, "diff"):
+        if any(self.expected.left_out(way, what) for what in (["repeat"] if way == "again" else ["diff", "repeat"])):
             return
         out = self.tool("diff", "--verify", one, other)
         if out.returncode:
@@ -129,35 +139,49 @@ class Case:
 
     def record(self, way, environment):
         """The trace of one way; None: it could not be made"""
-        spec = WAYS[way]
+        spec = self.ways[way]
         trace = self.path(f".{way}.twinbit")
-        extra = {"SOFTGPU_LOG": "2"}
-        if spec.get("strict"):
+        extra = {"SOFTGPU_LOG": "2"} if self.soft else {}
+        strict = self.soft and spec.get("strict")
+        if strict:
             extra |= {"SOFTGPU_STRICT": "report", "SOFTGPU_REPORT": self.path(f".{way}.report.%p")}
-        status, out, log = run([os.path.join(self.args.build, "bin", "twinbit"), "run", "--quiet", "--force", "--device",
-                                "softgpu", "-o", trace, *spec["options"], "--", *self.args.program],
-                               {**environment, **extra})
-        self.check_same(way, "output", (self.alone[0], self.alone[1]), (status, out))
-        if spec.get("strict"):
+        done = gpu.run([os.path.join(self.args.build, "bin", "twinbit"), "run", "--quiet", "--force", "--device",
+                        self.args.device, "-o", trace, *spec["options"], "--", *self.args.program], TIMEOUT,
+                       {**environment, **extra})
+        if done.status is None:
+            self.wrong(way, f"still running after {TIMEOUT} s; standard error: {done.err[-1000:]}")
+            return None
+        self.check_same(way, "output", (self.alone.status, self.alone.out), (done.status, done.out))
+        if strict:
             self.check_same(way, "findings", self.alone_findings, findings(self.path(f".{way}.report.")))
         if not os.path.exists(trace):
-            self.wrong(way, f"no trace; standard error: {log[-1000:]}")
+            self.wrong(way, f"no trace; standard error: {done.err[-1000:]}")
             return None
-        self.kernels += self.check_launches(way, trace, log)
+        self.kernels = self.check_launches(way, trace, done.err)
         self.check_coverage(way, trace)
         return trace
 
-    def seed(self, environment):
+    def run_alone(self, environment):
+        if not self.soft:
+            return gpu.run(self.args.program, TIMEOUT, environment)
         report = self.path(".alone.report.%p")
-        self.alone = run([os.path.join(self.args.build, "bin", "softgpu"), "run", "--", *self.args.program],
-                         {**environment, "SOFTGPU_STRICT": "report", "SOFTGPU_REPORT": report})
+        done = gpu.run([os.path.join(self.args.build, "bin", "softgpu"), "run", "--", *self.args.program], TIMEOUT,
+                       {**environment, "SOFTGPU_STRICT": "report", "SOFTGPU_REPORT": report})
         self.alone_findings = findings(report[:-2])
-        self.kernels = 0
-        traces = {way: self.record(way, environment) for way in WAYS}
-        for way, spec in WAYS.items():
+        return done
+
+    def seed(self, environment):
+        self.alone = self.run_alone(environment)
+        self.kernels = None
+        if self.alone.status is None:
+            self.wrong("alone", f"still running after {TIMEOUT} s")
+        if self.alone.status in (None, 77):
+            return self.alone.status
+        traces = {way: self.record(way, environment) for way in self.ways}
+        for way, spec in self.ways.items():
             if "like" in spec and traces[way] and traces[spec["like"]]:
                 self.check_identical(way, traces[spec["like"]], traces[way])
-        return self.alone[0]
+        return self.alone.status
 
 
 def main():
@@ -165,12 +189,16 @@ def main():
     parser.add_argument("build")
     parser.add_argument("folder")
     parser.add_argument("expected")
+    parser.add_argument("--device", choices=["softgpu", "host"], default="softgpu")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--orders", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("name")
     parser.add_argument("program", nargs="+")
     args = parser.parse_args()
+    reason = gpu.why_no_gpu() if args.device == "host" else None
+    if reason:
+        gpu.skip(reason)
     os.makedirs(args.folder, exist_ok=True)
     case = Case(args)
     runs = [{"SOFTGPU_SEED": str(s)} for s in range(1, args.seeds + 1)]
@@ -179,13 +207,12 @@ def main():
     for settings in runs:
         status = case.seed({**dict(s.split("=", 1) for s in args.set), **settings})
         if status == 77:
-            print(f"skipped: {case.alone[1].decode().strip()}")
-            return 77
+            gpu.skip(case.alone.out.decode().strip())
         if case.bad:
             again = " ".join(f"{k}={v}" for k, v in settings.items())
             print("\n".join(case.bad), f"\nagain: {again} {' '.join(args.program)}", file=sys.stderr)
             return 1
-    print(f"ok: {len(runs)} orders, {len(WAYS)} ways, {case.kernels} kernels in the last ones")
+    print(f"ok: {len(runs)} orders, {len(case.ways)} ways, {case.kernels} kernels in each")
     return 0
 
 
