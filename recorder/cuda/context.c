@@ -300,6 +300,28 @@ int tb_cu_ctx_device(CUcontext handle)
     return c ? c->device : -1;
 }
 
+/*
+ * The device has written what the collector has not read yet: it will, so this waits as a full ring
+ * does, 2 s at most. A slot that the device has not written is waited for by nobody.
+ */
+void tb_cu_await_slots(const struct tb_cu_ctx *c, uint32_t n)
+{
+    uint64_t last = __atomic_load_n(&c->ticket, __ATOMIC_RELAXED) + n;
+    const struct timespec pause = {0, 500000};
+    int saved = errno;
+
+    if (tb_likely(last <= TB_CU_SLOTS))
+        return;
+    uint64_t before = last - 1 - TB_CU_SLOTS;
+    const struct tb_wire_slot *s = &c->slot[before & (TB_CU_SLOTS - 1)];
+    for (uint32_t i = 0; i < 4 * tb_cu.config->wait_ms / 2 &&
+                         __atomic_load_n(&s->stamp, __ATOMIC_ACQUIRE) == before + 1 &&
+                         __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != before + 1;
+         i++)
+        (void)nanosleep(&pause, NULL);
+    errno = saved;
+}
+
 bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first)
 {
     for (uint64_t t = c->ticket; t < c->ticket + n; t++) {

@@ -367,6 +367,7 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
     uint32_t n;
     bool ok = true;
 
+    tb_cu_await_slots(w->ctx, w->n);
     tb_cu_lock();
     leave_out(w);
     n = draw(w, flag);
