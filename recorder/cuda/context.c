@@ -304,7 +304,7 @@ int tb_cu_ctx_device(CUcontext handle)
  * The device has written what the collector has not read yet: it will, so this waits as a full ring
  * does, 2 s at most. A slot that the device has not written is waited for by nobody.
  */
-void tb_cu_await_slots(const struct tb_cu_ctx *c, uint32_t n)
+void tb_cu_await_slots(struct tb_cu_ctx *c, uint32_t n)
 {
     uint64_t last = __atomic_load_n(&c->ticket, __ATOMIC_RELAXED) + n;
     const struct timespec pause = {0, 500000};
@@ -314,11 +314,16 @@ void tb_cu_await_slots(const struct tb_cu_ctx *c, uint32_t n)
         return;
     uint64_t before = last - 1 - TB_CU_SLOTS;
     const struct tb_wire_slot *s = &c->slot[before & (TB_CU_SLOTS - 1)];
-    for (uint32_t i = 0; i < 4 * tb_cu.config->wait_ms / 2 &&
-                         __atomic_load_n(&s->stamp, __ATOMIC_ACQUIRE) == before + 1 &&
-                         __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != before + 1;
-         i++)
+    uint32_t left = __atomic_load_n(&c->gave_up, __ATOMIC_RELAXED) ? 0 : 2 * tb_cu.config->wait_ms;
+    while (__atomic_load_n(&s->stamp, __ATOMIC_ACQUIRE) == before + 1 &&
+           __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != before + 1) {
+        if (!left) { /* it is gone, or stopped: not again for each launch */
+            __atomic_store_n(&c->gave_up, true, __ATOMIC_RELAXED);
+            break;
+        }
+        left--;
         (void)nanosleep(&pause, NULL);
+    }
     errno = saved;
 }
 

@@ -270,6 +270,7 @@ struct tb_cu_ctx {
     struct tb_wire_slots *page;
     struct tb_wire_slot *slot;
     uint64_t ticket; /* next */
+    bool gave_up;    /* the collector was waited for in vain */
     CUdeviceptr slots, scratch;
     CUdeviceptr bases; /* words for tickets of graphs, 0: there are none */
 };
@@ -284,7 +285,7 @@ void tb_cu_ctx_forget_device(int device);
 /** tb_cu_ctx_device - device of a context that was prepared, -1: none */
 int tb_cu_ctx_device(CUcontext handle);
 /** tb_cu_await_slots - before so many are drawn: wait for the collector, never for the device */
-void tb_cu_await_slots(const struct tb_cu_ctx *c, uint32_t n);
+void tb_cu_await_slots(struct tb_cu_ctx *c, uint32_t n);
 /** tb_cu_draw - tickets for @n hashes; false: so many are not free. Under the lock */
 bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first);
 /** tb_cu_undraw - no event will carry @ticket: its slot is not waited for */
