@@ -26,14 +26,23 @@ def _driver():
     return (driver, count.value, None) if count.value else (None, 0, "no GPU: the driver knows of no device")
 
 
+def _ask():
+    """In a process of its own: a driver that was started does not survive a fork."""
+    return subprocess.run([sys.executable, os.path.abspath(__file__)], stdout=subprocess.PIPE, text=True, check=False)
+
+
 def why_no_gpu():
-    """The reason, None where there is one. In a process of its own: a driver that was started does not survive a fork."""
-    done = subprocess.run([sys.executable, os.path.abspath(__file__)], stdout=subprocess.PIPE, text=True, check=False)
-    return None if done.returncode == 0 else done.stdout.strip().replace("skipped: ", "") or "no GPU: asking ended badly"
+    """The reason, None where there is one"""
+    done = _ask()
+    return None if done.returncode == 0 else done.stdout.strip() or "no GPU: asking ended badly"
+
+
+def names():
+    return _ask().stdout.split("\n")[:-1]
 
 
 def skip(reason):
-    print(f"skipped: {reason}")
+    print(reason if reason.startswith("skipped: ") else f"skipped: {reason}")
     sys.exit(77)
 
 

@@ -62,7 +62,7 @@ class Recordings:
         return json.loads(done.stdout)["rows"]
 
     def count(self, name):
-        """How many launches, those inside graphs that are one event included; prints them with the rows of coverage."""
+        """How many launches, those inside graphs that are one event included; prints that, and the rows of coverage."""
         events = self.rows(name, "events")
         nodes = sum(1 for e in events if e["kind"] == "launch" and "graph=1" in (e["detail"] or ""))
         graphs = sum(int(w.split("=")[1]) for e in events if e["kind"] == "graph"
