@@ -2,63 +2,7 @@
 #include <string.h>
 
 #include "recorder/cuda/engine.h"
-
-/* ---------------------------------------------------------------- names */
-
-/* One <source-name> of the Itanium ABI at @p: its length in *@n; NULL: none. */
-static const char *source_name(const char *p, size_t *n)
-{
-    size_t len = 0;
-
-    while (*p >= '0' && *p <= '9' && len < 4096)
-        len = len * 10 + (size_t)(*p++ - '0');
-    *n = len;
-    return len && strnlen(p, len) == len ? p : NULL;
-}
-
-static size_t append(char *out, size_t at, size_t size, const char *text, size_t n)
-{
-    if (at && at + 2 < size) {
-        out[at++] = ':';
-        out[at++] = ':';
-    }
-    if (n > size - 1 - at)
-        n = size - 1 - at;
-    memcpy(out + at, text, n);
-    return at + n;
-}
-
-/* "ns::kernel" of "_ZN2ns6kernelIfEEvPT_": no template arguments, no parameters. */
-static void short_name(const char *symbol, char *out, size_t size)
-{
-    const char *p = symbol, *name;
-    size_t n, at = 0;
-
-    if (strncmp(p, "_Z", 2) == 0) {
-        p += 2;
-        bool nested = *p == 'N';
-        p += nested;
-        while (nested && (*p == 'K' || *p == 'V'))
-            p++;
-        do {
-            p += *p == 'L';
-            if (strncmp(p, "St", 2) == 0)
-                p += 2;
-            name = source_name(p, &n);
-            if (!name)
-                break;
-            if (strncmp(name, "_GLOBAL__N_", 11) != 0)
-                at = append(out, at, size, name, n);
-            p = name + n;
-        } while (nested);
-    }
-    if (!at)
-        at = append(out, 0, size, symbol, strlen(symbol));
-    out[at] = 0;
-    for (char *c = out; *c; c++)
-        if (*c == '/' || *c == '#' || *c == '\t' || *c == '\n')
-            *c = '_';
-}
+#include "recorder/cuda/symbol.h"
 
 static bool matches(const char *pattern, size_t n, const char *text)
 {
@@ -117,7 +61,7 @@ static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const 
 
     if (!k)
         return NULL;
-    short_name(symbol, name, sizeof(name));
+    tb_cu_short_name(symbol, name, sizeof(name));
     k->handle = handle;
     k->code = code;
     k->symbol = tb_cu_text(symbol);
