@@ -901,3 +901,18 @@ extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
         sum = any_leaf(v, w.bytes, w.rank);
     finish({b.slots, b.scratch, b.mask}, ticket, sum, w);
 }
+
+/* A copy that is a kernel of ours: a copy of the driver's would take part in the order of the
+ * job's. */
+extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS)
+    twinbit_fp_copy(const __grid_constant__ struct tb_fpd_copy c)
+{
+    uint64_t at = (uint64_t)blockIdx.x * TB_FPD_THREADS + threadIdx.x;
+    uint64_t step = (uint64_t)gridDim.x * TB_FPD_THREADS;
+    uint64_t words = (c.src | c.dst) % 4 ? 0 : c.bytes / 4;
+
+    for (uint64_t k = at; k < words; k += step)
+        ((uint32_t *)c.dst)[k] = ((const uint32_t *)c.src)[k];
+    for (uint64_t k = words * 4 + at; k < c.bytes; k += step)
+        ((uint8_t *)c.dst)[k] = ((const uint8_t *)c.src)[k];
+}

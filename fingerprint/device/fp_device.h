@@ -68,6 +68,11 @@ struct tb_fpd_strided {
 struct tb_fpd_base {
     uint64_t address, value;
 };
+/** struct tb_fpd_copy - parameter of "twinbit_fp_copy": @bytes from @src to @dst, any alignment */
+struct tb_fpd_copy {
+    uint64_t src, dst, bytes;
+};
+
 #define TB_FPD_BASES 4096u
 
 /**

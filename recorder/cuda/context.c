@@ -32,7 +32,8 @@ static bool load_kernels(struct tb_cu_ctx *c)
            d->cuModuleGetFunction(&c->few, c->module, "twinbit_fp_few") == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->batch, c->module, "twinbit_fp_batch") == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->strided, c->module, "twinbit_fp_strided") == CUDA_SUCCESS &&
-           d->cuModuleGetFunction(&c->set_base, c->module, "twinbit_fp_base") == CUDA_SUCCESS;
+           d->cuModuleGetFunction(&c->set_base, c->module, "twinbit_fp_base") == CUDA_SUCCESS &&
+           d->cuModuleGetFunction(&c->copy, c->module, "twinbit_fp_copy") == CUDA_SUCCESS;
 }
 
 static bool hand_over(struct tb_cu_ctx *c, int fd)

@@ -49,8 +49,6 @@
     X(cuFuncGetModule)                                                                             \
     X(cuFuncGetParamInfo)                                                                          \
     X(cuKernelGetParamInfo)                                                                        \
-    X(cuMemcpyDtoHAsync_v2)                                                                        \
-    X(cuMemcpyDtoHAsync_v2_ptsz)                                                                   \
     X(cuMemHostRegister_v2)                                                                        \
     X(cuMemHostUnregister)                                                                         \
     X(cuMemHostGetDevicePointer_v2)                                                                \
@@ -266,7 +264,7 @@ struct tb_cu_ctx {
     int device;
     uint32_t sms, table;
     CUmodule module;
-    CUfunction few, batch, strided, set_base;
+    CUfunction few, batch, strided, set_base, copy;
     struct tb_wire_slots *page;
     struct tb_wire_slot *slot;
     uint64_t ticket; /* next */

@@ -84,6 +84,7 @@ struct tb_cu_snap {
     struct tb_cu_snap *next;
     struct tb_cu_ctx *ctx;
     uint8_t *page;
+    CUdeviceptr bytes; /* behind the page, as the device sees it */
     uint64_t ticket;
     int fd;
 };
@@ -104,7 +105,9 @@ static struct tb_cu_snap *snap_new(struct tb_cu_ctx *c, uint64_t bytes)
         s->fd >= 0 ? mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0) : MAP_FAILED;
     s->page = p == MAP_FAILED ? NULL : p;
     if (s->page &&
-        tb_cu.driver.cuMemHostRegister_v2(s->page + PAGE, whole - PAGE, 0) == CUDA_SUCCESS)
+        tb_cu.driver.cuMemHostRegister_v2(s->page + PAGE, whole - PAGE,
+                                          CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS &&
+        tb_cu.driver.cuMemHostGetDevicePointer_v2(&s->bytes, s->page + PAGE, 0) == CUDA_SUCCESS)
         return s;
     if (s->page)
         (void)munmap(s->page, whole);
@@ -129,14 +132,19 @@ static bool stamp(struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_
            fn(c->few, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream, params, NULL) == CUDA_SUCCESS;
 }
 
-static bool copy(CUstream stream, bool per_thread, uint8_t *to, uint64_t from, uint64_t bytes)
+static bool copy(const struct tb_cu_snap *s, CUstream stream, bool per_thread, uint64_t from,
+                 uint64_t bytes)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
-    __typeof__(cuMemcpyDtoHAsync_v2) *fn = per_thread && d->cuMemcpyDtoHAsync_v2_ptsz
-                                               ? d->cuMemcpyDtoHAsync_v2_ptsz
-                                               : d->cuMemcpyDtoHAsync_v2;
+    struct tb_fpd_copy c = {from, s->bytes, bytes};
+    void *params[] = {&c};
+    __typeof__(cuLaunchKernel) *fn =
+        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
+    uint64_t blocks = bytes / (4 * TB_FPD_THREADS) + 1, most = 4ull * s->ctx->sms;
+    unsigned grid = (unsigned)(blocks < most ? blocks : most);
 
-    return fn && fn(to, from, bytes, stream) == CUDA_SUCCESS;
+    return fn(s->ctx->copy, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream, params, NULL) ==
+           CUDA_SUCCESS;
 }
 
 /* NULL: it could not be begun. */
@@ -153,7 +161,7 @@ static struct tb_cu_snap *take(struct tb_cu_ctx *c, CUstream stream, bool per_th
     s->next = tb_cu.snaps;
     tb_cu.snaps = s;
     tb_cu_unlock();
-    if (!drawn || !copy(stream, per_thread, s->page + PAGE, from, bytes) ||
+    if (!drawn || !copy(s, stream, per_thread, from, bytes) ||
         !stamp(c, stream, per_thread, s->ticket))
         return NULL;
     *(struct tb_wire_snapshot *)(void *)s->page = (struct tb_wire_snapshot){

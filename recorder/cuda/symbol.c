@@ -17,8 +17,8 @@ static const char *source_name(const char *p, size_t *n)
 static size_t append(char *out, size_t at, size_t size, const char *text, size_t n)
 {
     if (at && at + 2 < size) {
-        memcpy(out + at, "::", 2);
-        at += 2;
+        out[at++] = ':';
+        out[at++] = ':';
     }
     if (n > size - 1 - at)
         n = size - 1 - at;
