@@ -105,18 +105,16 @@ class Case:
         return ran
 
     def launches(self, way, trace):
-        alone = nodes = in_graphs = by_node = 0
+        alone = nodes = in_graphs = 0
         for e in self.rows(trace, "events"):
             if e["kind"] == "launch":
                 node = "graph=1" in (e["detail"] or "")
                 nodes += node
                 alone += not node
             elif e["kind"] == "graph":
-                kernels = int(re.search(r"kernels=(\d+)", e["detail"]).group(1))
-                in_graphs += kernels
-                by_node += kernels if all(a["mode"] == "q" for a in e["accesses"]) else 0
-        if nodes > by_node:
-            self.wrong(way, f"{nodes} launches of nodes, but {by_node} kernels in graphs that are hashed by node")
+                in_graphs += int(re.search(r"kernels=(\d+)", e["detail"]).group(1))
+        if nodes > in_graphs:
+            self.wrong(way, f"{nodes} launches of nodes, but {in_graphs} kernels in graphs")
         return alone + in_graphs
 
     def check_coverage(self, way, trace):
