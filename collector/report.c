@@ -50,7 +50,8 @@ static void what_was_recorded(const struct tb_collector_result *r)
     if (r->lost)
         (void)snprintf(lost, sizeof(lost), "%" PRIu64 " lost (diff will say unknown)", r->lost);
     if (r->processes == 0) {
-        tb_log("nothing was recorded: no process of the job attached (none loaded libtorch, or see "
+        tb_log("nothing was recorded: no process of the job attached (none loaded libtorch or "
+               "libcuda, or see "
                "above)");
         return;
     }

@@ -171,11 +171,14 @@ static void at_exit(void)
         return;
     if (!tb_cu.ended)
         tb_cu_learn_end();
+    if (!tb_cu.ended && !tb_cu.chosen && tb_cu.config->kernels[0])
+        tb_cu.api->log("no kernel matches --kernel: no launch was recorded");
     tb_cu.ended = true;
     __atomic_store_n(&tb_cu.on_exit, false, __ATOMIC_RELAXED);
     if (tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now)
         for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
-            if (c->handle && c->state == TB_CU_CTX_READY && all_stamped(c)) {
+            if (c->handle && c->state == TB_CU_CTX_READY && all_stamped(c) &&
+                !tb_cu_graphs_hash(c)) {
                 __atomic_store_n(&c->state, TB_CU_CTX_BROKEN, __ATOMIC_RELEASE);
                 release_in(c, now);
                 c->handle = NULL;

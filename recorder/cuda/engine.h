@@ -413,8 +413,10 @@ struct tb_cu {
     struct tb_cu_snap *snaps;
     CUcontext primary[64]; /* of devices; NULL: its making was not seen */
     uint64_t peers[64];    /* device -> the devices whose memory it may use */
-    bool on_exit;          /* the handler for the end is registered */
-    bool ended;            /* it ran once */
+    bool on_exit;
+    bool chosen;
+        /* a kernel that --kernel lets in was seen */ /* the handler for the end is registered */
+    bool ended;                                       /* it ran once */
 };
 extern struct tb_cu tb_cu;
 
@@ -586,6 +588,8 @@ bool tb_cu_graph_updated(struct tb_cuda_call *c, struct tb_cu_exec *x);
 void tb_cu_graph_node_enter(struct tb_cuda_call *c, struct tb_cu_exec *x);
 void tb_cu_graph_node_exit(struct tb_cuda_call *c);
 void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread);
+/** tb_cu_graphs_hash - does an executable graph still launch kernels of @c's module? */
+bool tb_cu_graphs_hash(const struct tb_cu_ctx *c);
 /** tb_cu_graphs_release - at exit: the clones that hash in @c */
 void tb_cu_graphs_release(const struct tb_cu_ctx *c);
 void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_thread, bool ok);

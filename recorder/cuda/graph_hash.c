@@ -513,3 +513,14 @@ void tb_cu_graphs_release(const struct tb_cu_ctx *c)
             x->clone = NULL;
     }
 }
+
+bool tb_cu_graphs_hash(const struct tb_cu_ctx *c)
+{
+    for (uint32_t i = 0; i < tb_cu.execs.capacity; i++) {
+        uint64_t key = tb_cu.execs.slot[i].key;
+        const struct tb_cu_exec *x = key ? tb_cu_map_get(&tb_cu.execs, key) : NULL;
+        if (x && x->clone && x->ctx == c)
+            return true;
+    }
+    return false;
+}

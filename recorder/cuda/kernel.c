@@ -72,6 +72,7 @@ static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const 
         for (size_t i = 0; i < 8; i++)
             k->site_hash = tb_cu_mix(k->site_hash, code->image->hash[i]);
     k->filtered = !wanted(k);
+    tb_cu.chosen |= !k->filtered;
     find_info(k);
     if (tb_cu_learns(k))
         __atomic_store_n(&tb_cu.learners, 1, __ATOMIC_RELAXED);

@@ -325,9 +325,9 @@ static void tell(struct tb_cu_learn *l, const char *name)
         return;
     }
     text[0] = 0;
-    for (uint8_t state = WRITTEN; state <= KEPT; state++) {
+    for (unsigned state = WRITTEN; state <= KEPT; state++) {
         (void)strncat(text, titles[state], sizeof(text) - strlen(text) - 1);
-        add_words(text, sizeof(text), l, state);
+        add_words(text, sizeof(text), l, (uint8_t)state);
     }
     tb_cu_cover(0, TB_REC_NO_SEQ, "learnt", name, text);
 }

@@ -11,12 +11,12 @@ static uint32_t from_extra(void **extra, uint8_t *block)
     for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
         if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
             buffer = extra[1];
-        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
             size = *(const size_t *)extra[1];
         else
             return 0;
     }
-    if (!buffer || size > TB_CU_PARAM_BYTES)
+    if (!buffer || !size || size > TB_CU_PARAM_BYTES)
         return 0;
     memcpy(block, buffer, size);
     return (uint32_t)size;
@@ -80,23 +80,38 @@ static bool is_part(const struct tb_cu_kernel *k, uint32_t i)
     return false;
 }
 
-/* The code is known: words that lead to memory, and words that are numbers. */
-static void by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,
-                    uint32_t bytes)
+/* What a launch does by words of its parameters that are addresses of memory we know. */
+struct reach {
+    bool reads, writes;         /* there is such a word */
+    bool read_hit, written_hit; /* and one of them is an address */
+};
+
+/*
+ * The code is known: words that lead to memory, and words that are numbers. A word may be marked as
+ * a part of an address and be an index; but where none of them is an address, the kernel makes it
+ * of them in a way that is not followed.
+ */
+static struct reach by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k,
+                            const uint8_t *block, uint32_t bytes)
 {
+    struct reach r = {false, false, false, false};
+
     for (uint32_t i = 0; i < k->info->words; i++) {
         const struct tb_wire_word *x = &k->word[i];
         if (x->offset + x->bytes > bytes)
             continue;
         uint64_t v = word_at(block, x->offset, x->bytes);
-        bool memory = false;
-        if (x->bytes == 8 && (x->flags & TB_WORD_READ))
-            memory = tb_cu_add(w, 'r', v, 0, x->offset, x->read, NULL);
-        if (x->bytes == 8 && (x->flags & TB_WORD_WRITE))
-            memory = tb_cu_add(w, 'w', v, 0, x->offset, x->write, NULL) || memory;
+        bool reads = x->flags & TB_WORD_READ, writes = x->flags & TB_WORD_WRITE, memory = false;
+        if (x->bytes == 8 && reads)
+            r.read_hit |= memory = tb_cu_add(w, 'r', v, 0, x->offset, x->read, NULL);
+        if (x->bytes == 8 && writes && tb_cu_add(w, 'w', v, 0, x->offset, x->write, NULL))
+            r.written_hit = memory = true;
+        r.reads |= reads && v;
+        r.writes |= writes && v;
         if (!memory && !is_part(k, i))
             add_number(w, x->offset, x->bytes, v);
     }
+    return r;
 }
 
 /* It is not: whatever looks like an address may be read and written. */
@@ -128,22 +143,31 @@ static void everything(struct tb_cu_work *w, uint8_t mode)
     for (uint32_t i = 0; i < tb_cu.allocs; i++) {
         struct tb_cu_alloc *a = tb_cu.alloc[i];
         if (a->kind != TB_CU_HOST && a->kind != TB_CU_REGISTERED && a->device == tb_cu_tls.device)
-            tb_cu_add_alloc(w, mode, a, mode == 'w' ? "reached through memory" : "reached", 0);
+            tb_cu_add_alloc(w, mode, a, "reached through memory", 0);
     }
+}
+
+static void known(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,
+                  uint32_t bytes)
+{
+    const uint32_t wild_reads = TB_KERNEL_INDIRECT_READ | TB_KERNEL_UNTRACED_READ;
+    const uint32_t wild_writes = TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE;
+    struct reach r = by_code(w, k, block, bytes);
+
+    if ((k->info->flags & wild_reads) || (r.reads && !r.read_hit))
+        everything(w, 'r');
+    if ((k->info->flags & wild_writes) || (r.writes && !r.written_hit))
+        everything(w, 'w');
 }
 
 void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const uint8_t *block,
                            uint32_t bytes)
 {
-    const struct tb_wire_kernel *info = tb_cu.config->flags & TB_CFG_LEARN ? NULL : k->info;
-
     w->args = tb_cu_mix(0x4b41, bytes);
-    if (info)
-        by_code(w, k, block, bytes);
+    if (k->info && !(tb_cu.config->flags & TB_CFG_LEARN))
+        known(w, k, block, bytes);
     else
         by_guess(w, k, block, bytes);
     for (uint32_t i = 0; i < k->globals; i++)
         tb_cu_add_alloc(w, 'w', k->global[i], k->global[i]->name, TB_DT_UNKNOWN);
-    if (info && (info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
-        everything(w, 'w');
 }
