@@ -281,12 +281,26 @@ static void drop_pair(const struct bisect *b, const struct pair *p)
     drop_trace(b, p->b);
 }
 
-/* All searches; *@verdict is the first one's */
+/* The job marks no steps: at their ends there is nothing to compare. */
+static bool saw_nothing(const struct pair *p, enum tb_diff_verdict verdict)
+{
+    return verdict == TB_DIFF_UNKNOWN && p->report && !p->op && p->report->root_count == 0 &&
+           p->report->compared + p->report->skipped == 0;
+}
+
+/* All searches; *@verdict is the first one's that saw anything */
 static enum tb_status bisect(struct bisect *b, struct pair *p, enum tb_diff_verdict *verdict,
                              struct tb_error *err)
 {
     enum tb_status st = search(b, p, verdict, err);
 
+    if (st == TB_OK && !b->stop && saw_nothing(p, *verdict)) {
+        tb_log("bisect: the job marks no steps: all its events are looked at");
+        tb_diff_free(p->report);
+        *p = (struct pair){.report = NULL};
+        b->rec.level = TB_CLI_LEVEL_OP;
+        st = search(b, p, verdict, err);
+    }
     if (st != TB_OK || *verdict != TB_DIFF_DIVERGED)
         return st;
     for (uint64_t round = 0; round < b->pairs + 2 && !b->stop && look_closer(b, p); round++) {
