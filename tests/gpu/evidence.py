@@ -133,6 +133,7 @@ def main():
     if not found:
         sys.exit("no program could be run")
     if output:
+        os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
         with open(output, "w", encoding="utf-8") as f:
             json.dump({"device": args.device, "gpus": gpu.names() if args.device == "host" else ["softgpu"],
                        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

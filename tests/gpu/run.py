@@ -44,7 +44,7 @@ def run(test, args, libraries):
     text = done.out.decode(errors="replace") + done.err
     with open(os.path.join(args.logs, test["name"] + ".log"), "w", encoding="utf-8") as f:
         f.write(text)
-    said = next((l for l in text.splitlines() if l.startswith(("skipped: ", "ok"))), "")
+    said = next((l for l in text.splitlines() if "skipped" in l or l.startswith("ok")), "")
     print(f"{state:9} {done.seconds:6.1f} s  {test['name']}  {said}", flush=True)
     if state in ("FAILED", "TIMED OUT"):
         print("    " + "\n    ".join(text.splitlines()[-25:]), flush=True)
