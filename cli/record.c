@@ -136,15 +136,12 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
 }
 
 #ifdef TB_HAVE_SOFTGPU
-/* Strict mode tells of reads of memory never written. Our kernels hash whatever is there. */
-static enum tb_status exclude_own_kernels(struct tb_error *err)
+/* Our kernels hash whatever is there, and must not change the order in which the job's run. */
+static enum tb_status name_own_kernels(struct tb_error *err)
 {
-    static const char variable[] = "SOFTGPU_STRICT_EXCLUDE", own[] = "twinbit_fp_*";
-    const char *strict = getenv("SOFTGPU_STRICT"), *theirs = getenv(variable);
+    static const char variable[] = "SOFTGPU_TOOL_KERNELS", own[] = "twinbit_fp_*";
+    const char *theirs = getenv(variable);
     char both[1024];
-
-    if (!strict || (strcmp(strict, "report") != 0 && strcmp(strict, "fail") != 0))
-        return TB_OK; /* the driver refuses the variable */
     int n = theirs && *theirs ? snprintf(both, sizeof(both), "%s,%s", theirs, own)
                               : snprintf(both, sizeof(both), "%s", own);
 
@@ -155,13 +152,11 @@ static enum tb_status exclude_own_kernels(struct tb_error *err)
 
 enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
 {
-    const struct sg_run_options opt = {.tool_kernels = "twinbit_fp_*",
-                                       .faults = r->faults.item,
-                                       .nfaults = r->faults.count,
-                                       .fault_log = r->fault_log};
+    const struct sg_run_options opt = {
+        .faults = r->faults.item, .nfaults = r->faults.count, .fault_log = r->fault_log};
 
     if (r->device == TB_CLI_DEVICE_SOFTGPU) {
-        enum tb_status st = exclude_own_kernels(err);
+        enum tb_status st = name_own_kernels(err);
         return st == TB_OK ? sg_run_prepare(&opt, r->argv, err) : st;
     }
     if (r->faults.count != 0 || r->fault_log)

@@ -85,10 +85,10 @@ contains out "NUMBA_CUDA_DRIVER=$LIB/shim/libcuda.so.1"
 contains out "CUDA_PATH=/usr/local/cuda"
 contains out "NVTX_INJECTION64_PATH=$LIB/libtwinbit_cuda.so"
 lacks out CUDA_INJECTION64_PATH
-SOFTGPU_STRICT=report SOFTGPU_STRICT_EXCLUDE=mine NVTX_INJECTION64_PATH=/nvtx.so run env.twinbit --tap cupti -- env
+SOFTGPU_TOOL_KERNELS=mine NVTX_INJECTION64_PATH=/nvtx.so run env.twinbit --tap cupti -- env
 contains out "CUDA_INJECTION64_PATH=$LIB/libtwinbit_cuda.so"
 contains out "NVTX_INJECTION64_PATH=/nvtx.so"
-contains out "SOFTGPU_STRICT_EXCLUDE=mine,twinbit_fp_*"
+contains out "SOFTGPU_TOOL_KERNELS=mine,twinbit_fp_*"
 lacks out "$LIB/shim"
 # without a GPU nothing of it
 if ! ldconfig -p | grep -q 'libcuda\.so\.1'; then
@@ -102,6 +102,16 @@ fi
 run missed.twinbit -- env LD_PRELOAD="$LIB/libtwinbit.so" LD_LIBRARY_PATH="$SOFTGPU" "$TOOL" wait
 expect 0 "$TWINBIT" show missed.twinbit coverage
 contains out "it found libcuda without the shim before it"
+# and it says so itself when it ends before anybody has looked
+run short.twinbit -- env LD_PRELOAD="$LIB/libtwinbit.so" LD_LIBRARY_PATH="$SOFTGPU" "$TOOL"
+expect 0 "$TWINBIT" show short.twinbit coverage
+contains out "process: libcuda: used the driver without the library before it"
+
+# patterns that no kernel fits are told, and a job without steps is searched all the same
+run filtered.twinbit --kernel 'no_such*' -- "$TOOL"
+contains err "no kernel matches --kernel"
+expect 0 "$TWINBIT" bisect --device softgpu --pairs 1 -- "$TOOL"
+contains err "the job marks no steps: all its events are looked at"
 
 # SIGUSR2 to twinbit: a pause, and on again
 run paused.twinbit -- sh -c "kill -USR2 \$PPID; sleep 0.5; '$TOOL'; kill -USR2 \$PPID; sleep 0.5; '$TOOL'"
