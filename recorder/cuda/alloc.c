@@ -41,12 +41,22 @@ static struct tb_cu_alloc *at(const struct list *l, uint64_t address)
     return a && address - a->base < a->bytes ? a : NULL;
 }
 
-struct tb_cu_alloc *tb_cu_alloc_at(uint64_t address)
+static struct tb_cu_alloc *search(uint64_t address)
 {
     struct list b = blocks(), l = allocations();
     struct tb_cu_alloc *a = tb_cu.blocks ? at(&b, address) : NULL;
 
     return a ? a : at(&l, address);
+}
+
+struct tb_cu_alloc *tb_cu_alloc_at(uint64_t address)
+{
+    struct tb_cu_found *f = &tb_cu.found[(address >> 4 ^ address >> 12) & (TB_CU_FOUND - 1)];
+
+    if (tb_likely(f->address == address && f->changes == tb_cu.alloc_changes))
+        return f->alloc;
+    *f = (struct tb_cu_found){address, tb_cu.alloc_changes, search(address)};
+    return f->alloc;
 }
 
 static bool room(const struct list *l)
@@ -73,6 +83,7 @@ static void give_back(struct tb_cu_alloc *a)
 
 static void remove_at(const struct list *l, uint32_t i)
 {
+    tb_cu.alloc_changes++;
     give_back((*l->array)[i]);
     memmove(*l->array + i, *l->array + i + 1, (*l->count - i - 1) * sizeof(**l->array));
     (*l->count)--;
@@ -102,6 +113,7 @@ static void add(const struct list *l, struct tb_cu_alloc *a)
     memmove(*l->array + i + 1, *l->array + i, (*l->count - i) * sizeof(**l->array));
     (*l->array)[i] = a;
     (*l->count)++;
+    tb_cu.alloc_changes++;
 }
 
 struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind)
@@ -208,6 +220,8 @@ void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset)
 {
     uint8_t i = 0;
 
+    if (a->bounds && a->bound[0] == offset) /* most pointers are to where it begins */
+        return;
     while (i < a->bounds && a->bound[i] < offset)
         i++;
     if ((i < a->bounds && a->bound[i] == offset) || a->bounds == TB_CU_BOUNDS)

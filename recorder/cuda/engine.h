@@ -110,6 +110,21 @@ enum tb_cu_memory {
 #define TB_CU_BOUNDS 24u
 #define TB_CU_USES 16u
 
+/** struct tb_cu_uses - the last uses of an allocation, each of an extent */
+struct tb_cu_uses {
+    uint8_t n, next;
+    bool several;    /* streams have used it, or one whose order is not followed alone */
+    bool unsaid;     /* an event's number is not known yet */
+    uint32_t stream; /* index of the only one */
+    struct tb_cu_use {
+        uint32_t stream; /* index in the clocks */
+        bool guessed;    /* the extent is all that a pointer may be for */
+        uint64_t clock;
+        uint64_t seq; /* event */
+        uint64_t from, bytes;
+    } use[TB_CU_USES];
+};
+
 /** struct tb_cu_alloc - an allocation, or a block of a caching allocator inside one */
 struct tb_cu_alloc {
     struct tb_cu_alloc *next_free;
@@ -123,16 +138,10 @@ struct tb_cu_alloc {
     uint64_t mapped; /* cuMemMap: handle of the physical memory */
     CUcontext context; /* it ends with this one; NULL: not known */
     uint64_t code;     /* TB_CU_GLOBAL: the module or library that it ends with */
-    uint8_t bounds, next_write, next_read;
-    uint64_t bound[TB_CU_BOUNDS]; /* offsets of pointers that were seen, ascending */
-    const char *name;             /* as twinbit.h said, NULL: not */
-    struct tb_cu_use {
-        uint32_t stream; /* index in the clocks */
-        uint64_t clock;  /* 0: none */
-        uint64_t seq;    /* event */
-        uint64_t from, bytes;
-        bool guessed;                      /* the extent is all that a pointer may be for */
-    } write[TB_CU_USES], read[TB_CU_USES]; /* the last ones; reads only where they are hashed */
+    uint8_t bounds;
+    uint64_t bound[TB_CU_BOUNDS];  /* offsets of pointers that were seen, ascending */
+    const char *name;              /* as twinbit.h said, NULL: not */
+    struct tb_cu_uses write, read; /* reads only where they are hashed */
 };
 
 /** struct tb_cu_image - a module's code */
@@ -343,10 +352,10 @@ struct tb_cu_work {
     struct tb_cu_learn *learn; /* NULL: not even that */
     bool snapshot;             /* the user wants its bytes */
     uint32_t snaps;
+    uint32_t n;
+    struct tb_cu_access access[TB_CU_ACCESSES]; /* what follows is not zeroed */
     struct tb_cu_snap *snap[TB_CU_WORK_SNAPS];
     uint32_t snap_access[TB_CU_WORK_SNAPS];
-    uint32_t n;
-    struct tb_cu_access access[TB_CU_ACCESSES];
 };
 
 /** tb_cu_work_new - an empty one, or NULL; tb_cu_work_drop gives back */
@@ -375,6 +384,14 @@ void tb_cu_detail(struct tb_cu_work *w, const char *format, ...)
 
 /* ---------------------------------------------------------------- the state */
 
+#define TB_CU_FOUND 64u
+
+/** struct tb_cu_found - where an address was found to lie, as long as nothing changes */
+struct tb_cu_found {
+    uint64_t address, changes;
+    struct tb_cu_alloc *alloc;
+};
+
 /*
  * The library's only state. `api`, `front`, `driver` and `config` are written once, by
  * tb_cuda_start(); `on` last of all. The rest under `lock`.
@@ -396,6 +413,8 @@ struct tb_cu {
     struct tb_cu_alloc **block; /* of caching allocators, by address */
     uint32_t blocks, block_capacity;
     struct tb_cu_alloc *free_allocs;
+    uint64_t alloc_changes; /* of either list */
+    struct tb_cu_found found[TB_CU_FOUND];
     struct tb_cu_map images, codes, kernels, streams, events, execs;
     uint32_t blocking_streams; /* beside the legacy one */
     uint32_t stream_ordinals, stream_indices, event_ordinals, exec_ordinals;

@@ -142,7 +142,7 @@ static bool learns(const struct tb_cuda_call *c)
 
     if (!__atomic_load_n(&tb_cu.learners, __ATOMIC_RELAXED) || !read_call(c, &l))
         return false;
-    struct tb_cu_kernel *k = tb_cu_kernel((uint64_t)(uintptr_t)l.f);
+    struct tb_cu_kernel *k = l.f ? tb_cu_kernel((uint64_t)(uintptr_t)l.f) : NULL;
     return k && tb_cu_learns(k);
 }
 

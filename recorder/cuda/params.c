@@ -35,6 +35,8 @@ uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
             return 0;
         if (p->size == 8)
             memcpy(block + p->offset, params[i], 8);
+        else if (p->size == 4)
+            memcpy(block + p->offset, params[i], 4);
         else
             memcpy(block + p->offset, params[i], p->size);
     }
@@ -44,8 +46,16 @@ uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
 static uint64_t word_at(const uint8_t *block, uint32_t offset, uint32_t bytes)
 {
     uint64_t v = 0;
+    uint32_t half;
 
-    memcpy(&v, block + offset, bytes <= 8 ? bytes : 8);
+    if (tb_likely(bytes >= 8)) {
+        memcpy(&v, block + offset, 8);
+    } else if (bytes == 4) {
+        memcpy(&half, block + offset, 4);
+        v = half;
+    } else {
+        memcpy(&v, block + offset, bytes);
+    }
     return v;
 }
 

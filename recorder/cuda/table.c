@@ -31,10 +31,10 @@ void tb_cu_lock(void)
 
 void tb_cu_unlock(void)
 {
+    if (tb_likely(__atomic_exchange_n(&tb_cu.lock, 0, __ATOMIC_RELEASE) != 2))
+        return;
     int saved = errno;
-
-    if (__atomic_exchange_n(&tb_cu.lock, 0, __ATOMIC_RELEASE) == 2)
-        (void)syscall(SYS_futex, &tb_cu.lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    (void)syscall(SYS_futex, &tb_cu.lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     errno = saved;
 }
 

@@ -40,15 +40,21 @@ static void undraw_all(struct tb_cu_work *w)
     }
 }
 
+/* Under the lock. */
+static void give_back(struct tb_cu_work *w)
+{
+    if (tb_unlikely(w->seq == TB_REC_NO_SEQ)) /* no event carries its tickets */
+        undraw_all(w);
+    w->next = tb_cu.free_works;
+    tb_cu.free_works = w;
+}
+
 void tb_cu_work_drop(struct tb_cu_work *w)
 {
     if (!w)
         return;
     tb_cu_lock();
-    if (w->seq == TB_REC_NO_SEQ)
-        undraw_all(w);
-    w->next = tb_cu.free_works;
-    tb_cu.free_works = w;
+    give_back(w);
     tb_cu_unlock();
 }
 
@@ -77,17 +83,26 @@ static const struct tb_cu_access *earlier(const struct tb_cu_work *w, uint8_t mo
 
 static bool overlaps(const struct tb_cu_use *u, uint64_t from, uint64_t bytes)
 {
-    return u->clock && u->from < from + bytes && from < u->from + u->bytes;
+    return u->from < from + bytes && from < u->from + u->bytes;
+}
+
+static const struct tb_cu_use *find_unordered(const struct tb_cu_work *w,
+                                              const struct tb_cu_uses *uses, uint64_t from,
+                                              uint64_t bytes)
+{
+    for (uint32_t i = 0; i < uses->n; i++)
+        if (overlaps(&uses->use[i], from, bytes) && tb_cu_meet(w->order, &uses->use[i]))
+            return &uses->use[i];
+    return NULL;
 }
 
 /* The use of the same bytes that no stream, event or wait orders with this one; NULL: none. */
-static const struct tb_cu_use *unordered(const struct tb_cu_work *w, const struct tb_cu_use *use,
-                                         uint64_t from, uint64_t bytes)
+static inline const struct tb_cu_use *
+unordered(const struct tb_cu_work *w, const struct tb_cu_uses *uses, uint64_t from, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < TB_CU_USES; i++)
-        if (overlaps(&use[i], from, bytes) && tb_cu_meet(w->order, &use[i]))
-            return &use[i];
-    return NULL;
+    if (tb_likely(!uses->several && (!uses->n || uses->stream == w->order->index)))
+        return NULL;
+    return find_unordered(w, uses, from, bytes);
 }
 
 /*
@@ -103,9 +118,9 @@ static bool check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mod
 
     if (!w->order || (mode == 'r' && !inputs))
         return true;
-    other = unordered(w, a->write, from, bytes);
+    other = unordered(w, &a->write, from, bytes);
     if (!other && mode == 'w' && inputs)
-        other = unordered(w, a->read, from, bytes);
+        other = unordered(w, &a->read, from, bytes);
     if (!other)
         return true;
     w->torn = true;
@@ -114,44 +129,56 @@ static bool check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mod
 }
 
 /* The place of the oldest use that is known to be over, else of the oldest. */
-static struct tb_cu_use *place_for(const struct tb_cu_work *w, struct tb_cu_use *use, uint8_t *next,
+static struct tb_cu_use *place_for(const struct tb_cu_work *w, struct tb_cu_uses *uses,
                                    uint64_t from, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < TB_CU_USES; i++)
-        if (!use[i].clock || (use[i].from == from && use[i].bytes == bytes &&
-                              (use[i].stream == w->order->index || !tb_cu_meet(w->order, &use[i]))))
+    struct tb_cu_use *use = uses->use;
+
+    for (uint32_t i = 0; i < uses->n; i++)
+        if (use[i].from == from && use[i].bytes == bytes &&
+            (use[i].stream == w->order->index || !tb_cu_meet(w->order, &use[i])))
             return &use[i];
+    if (uses->n < TB_CU_USES)
+        return &use[uses->n++];
     for (uint32_t i = 0; i < TB_CU_USES; i++)
         if (!tb_cu_meet(w->order, &use[i]))
             return &use[i];
-    *next = (uint8_t)((*next + 1) % TB_CU_USES);
-    return &use[*next];
+    uses->next = (uint8_t)((uses->next + 1) % TB_CU_USES);
+    return &use[uses->next];
 }
 
 static void note_use(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
                      uint64_t bytes, bool guessed)
 {
+    struct tb_cu_uses *uses = mode == 'w' ? &a->write : &a->read;
+
     if (!w->order || (mode == 'r' && !(tb_cu.config->flags & TB_CFG_INPUTS)))
         return;
-    struct tb_cu_use *u = mode == 'w' ? place_for(w, a->write, &a->next_write, from, bytes)
-                                      : place_for(w, a->read, &a->next_read, from, bytes);
-    *u = (struct tb_cu_use){.stream = w->order->index,
-                            .clock = w->order->known.at[w->order->index],
-                            .seq = TB_REC_NO_SEQ,
-                            .from = from,
-                            .bytes = bytes,
-                            .guessed = guessed};
+    uses->several = uses->several || w->order->index == TB_CU_STREAMS - 1 ||
+                    (uses->n && uses->stream != w->order->index);
+    uses->stream = w->order->index;
+    uses->unsaid = true;
+    *place_for(w, uses, from, bytes) =
+        (struct tb_cu_use){.stream = w->order->index,
+                           .clock = w->order->known.at[w->order->index],
+                           .seq = TB_REC_NO_SEQ,
+                           .from = from,
+                           .bytes = bytes,
+                           .guessed = guessed};
+}
+
+/* Where the next access is made; put() keeps it. */
+static struct tb_cu_access *next_access(struct tb_cu_work *w, struct tb_cu_access *spare)
+{
+    return w->n < TB_CU_ACCESSES ? &w->access[w->n] : spare;
 }
 
 static void put(struct tb_cu_work *w, const struct tb_cu_access *access)
 {
-    if (w->n == TB_CU_ACCESSES) {
+    if (w->n == TB_CU_ACCESSES)
         w->missing = "more accesses than an event has room for";
-        return;
-    }
-    if (earlier(w, access->mode, access->ordinal, access->offset, access->bytes))
-        return;
-    w->access[w->n++] = *access;
+    else if (!earlier(w, access->mode, access->ordinal, access->offset, access->bytes))
+        w->n++;
 }
 
 /* Beyond the budget of a launch: one leaf of `rate`, or none. */
@@ -170,13 +197,25 @@ static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
     w->hashed += a->rate ? a->bytes / a->rate : a->bytes;
 }
 
-static void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
-                      uint64_t bytes, bool guessed, struct tb_cu_access *out)
+/* An access whose bytes are hashed: may they be, and how much of them? */
+static void plan_hash(struct tb_cu_work *w, struct tb_cu_access *out, bool guessed)
 {
+    struct tb_cu_alloc *a = out->alloc;
     bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
-    bool ordered = check_order(w, a, mode, from, bytes);
+    bool ordered = check_order(w, a, out->mode, out->offset, out->bytes);
 
-    note_use(w, a, mode, from, bytes, guessed);
+    note_use(w, a, out->mode, out->offset, out->bytes, guessed);
+    if (ordered && (out->mode == 'w' || (inputs && out->mode == 'r'))) {
+        out->flags = out->mode == 'w' ? TB_CU_HASH : TB_CU_BEFORE;
+        budget(w, out);
+    } else if (!ordered) {
+        w->missing = "memory that streams use at once";
+    }
+}
+
+static inline void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
+                             uint64_t from, uint64_t bytes, bool guessed, struct tb_cu_access *out)
+{
     out->alloc = a;
     out->ordinal = a->ordinal;
     out->offset = from;
@@ -184,12 +223,8 @@ static void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
     out->mode = mode;
     if (a->dtype)
         out->dtype = a->dtype;
-    if (ordered && (mode == 'w' || (inputs && mode == 'r'))) {
-        out->flags = mode == 'w' ? TB_CU_HASH : TB_CU_BEFORE;
-        budget(w, out);
-    } else if (!ordered) {
-        w->missing = "memory that streams use at once";
-    }
+    if (mode != 'r' || (tb_cu.config->flags & TB_CFG_INPUTS))
+        plan_hash(w, out, guessed);
 }
 
 /* The extent of an access: exact for copies; for a kernel what its pointer may be for. Returns: is
@@ -211,7 +246,7 @@ static bool extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
     tb_cu_extent(a, offset, from, bytes);
     if (a->split || !w->order)
         return !a->split;
-    if (unordered(w, a->write, *from, *bytes)) {
+    if (unordered(w, &a->write, *from, *bytes)) {
         (void)check_order(w, a, mode, *from, *bytes);
         a->split = true;
         tb_cu_extent(a, offset, from, bytes);
@@ -223,24 +258,26 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
                uint8_t dtype, const char *name)
 {
     struct tb_cu_alloc *a = tb_cu_alloc_at(address);
-    struct tb_cu_access access = {.word = word, .dtype = dtype, .name = name};
+    struct tb_cu_access spare, *access = next_access(w, &spare);
     uint64_t from;
 
     if (!a)
         return false;
+    *access = (struct tb_cu_access){.word = word, .dtype = dtype, .name = name};
     bool guessed = extent_of(w, a, mode, address - a->base, &from, &bytes);
-    access_of(w, a, mode, from, bytes, guessed, &access);
-    put(w, &access);
+    access_of(w, a, mode, from, bytes, guessed, access);
+    put(w, access);
     return true;
 }
 
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
                      uint8_t dtype)
 {
-    struct tb_cu_access access = {.word = 0xffff, .dtype = dtype, .name = name};
+    struct tb_cu_access spare, *access = next_access(w, &spare);
 
-    access_of(w, a, mode, 0, a->bytes, true, &access);
-    put(w, &access);
+    *access = (struct tb_cu_access){.word = 0xffff, .dtype = dtype, .name = name};
+    access_of(w, a, mode, 0, a->bytes, true, access);
+    put(w, access);
 }
 
 /* ---------------------------------------------------------------- hashing */
@@ -362,12 +399,16 @@ static void leave_out(struct tb_cu_work *w)
 
 static void hash(struct tb_cu_work *w, uint8_t flag)
 {
-    struct tb_fpd_batch b = {
-        .slots = w->ctx->slots, .scratch = w->ctx->scratch, .mask = TB_CU_SLOTS - 1};
+    struct tb_fpd_batch b; /* 3 KB, of which few bytes are used */
     uint32_t n;
     bool ok = true;
 
     tb_cu_await_slots(w->ctx, w->n);
+    b.slots = w->ctx->slots;
+    b.scratch = w->ctx->scratch;
+    b.base = 0;
+    b.mask = TB_CU_SLOTS - 1;
+    b.jobs = 0;
     tb_cu_lock();
     leave_out(w);
     n = draw(w, flag);
@@ -433,7 +474,7 @@ static uint8_t dtype_of(const struct tb_cu_access *a)
 {
     unsigned size = size_of(a->dtype);
 
-    return size && a->bytes % size == 0 ? a->dtype : TB_DT_U8;
+    return size && (a->bytes & (size - 1)) == 0 ? a->dtype : TB_DT_U8;
 }
 
 static const char *dtype_name(uint8_t dtype)
@@ -455,10 +496,11 @@ static uint64_t site_key(const struct tb_cu_work *w)
     h = tb_cu_mix_text(tb_cu_mix(h, (uint64_t)w->learns << 32 | w->shared), w->detail);
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
-        h = tb_cu_mix(h, (uint64_t)a->mode << 32 | (uint64_t)dtype_of(a) << 24 | a->word);
+        uint64_t device = a->alloc ? (uint64_t)(uint16_t)a->alloc->device : 0xffff;
+        h = tb_cu_mix(h, device << 48 | (uint64_t)a->mode << 32 | (uint64_t)dtype_of(a) << 24 |
+                             a->word);
         h = tb_cu_mix(h, a->bytes);
         h = tb_cu_mix(h, (uintptr_t)(a->alloc && a->alloc->name ? a->alloc->name : a->name));
-        h = tb_cu_mix(h, a->alloc ? (uint64_t)a->alloc->device : 0xffff);
     }
     return h;
 }
@@ -571,16 +613,6 @@ static void add_order(struct tb_cu_work *w)
                                                   .name = "stream"};
 }
 
-/* The event is lost: nobody will ask for its tickets, and their slots must be free again. */
-static void take_back(struct tb_cu_work *w)
-{
-    tb_cu_lock();
-    for (uint32_t i = 0; w->ctx && i < w->n; i++)
-        if (w->access[i].table)
-            tb_cu_undraw(w->ctx, w->access[i].ticket);
-    tb_cu_unlock();
-}
-
 static void write_event(struct tb_cu_work *w)
 {
     struct tb_rec_thread *t = tb_cu.api->self();
@@ -604,8 +636,6 @@ static void write_event(struct tb_cu_work *w)
     if (w->missing)
         e.flags |= TB_EVF_PARTIAL;
     w->seq = tb_cu.api->event(t, &e, wire);
-    if (tb_unlikely(w->seq == TB_REC_NO_SEQ))
-        take_back(w);
     if (tb_unlikely(w->missing != NULL))
         tb_cu_cover(1, w->seq, "cuda", w->name, w->missing);
     if (tb_unlikely(w->torn))
@@ -613,22 +643,24 @@ static void write_event(struct tb_cu_work *w)
                     "memory was used by streams at once: fingerprints of it may be torn");
 }
 
-/* What the accesses lead to: later ones must know which event it was. */
+static void say_seq(struct tb_cu_uses *uses, uint64_t seq)
+{
+    for (uint32_t i = 0; uses->unsaid && i < uses->n; i++)
+        if (uses->use[i].seq == TB_REC_NO_SEQ)
+            uses->use[i].seq = seq;
+    uses->unsaid = false;
+}
+
+/* What the accesses lead to: later ones must know which event it was. Under the lock. */
 static void note_seq(struct tb_cu_work *w)
 {
-    tb_cu_lock();
     for (uint32_t i = 0; i < w->n; i++) {
         struct tb_cu_alloc *a = w->access[i].alloc;
         if (!a || a->ordinal != w->access[i].ordinal)
             continue;
-        for (uint32_t k = 0; k < TB_CU_USES; k++) {
-            if (a->write[k].seq == TB_REC_NO_SEQ)
-                a->write[k].seq = w->seq;
-            if (a->read[k].seq == TB_REC_NO_SEQ)
-                a->read[k].seq = w->seq;
-        }
+        say_seq(&a->write, w->seq);
+        say_seq(&a->read, w->seq);
     }
-    tb_cu_unlock();
 }
 
 void tb_cu_work_write(struct tb_cu_work *w)
@@ -636,8 +668,10 @@ void tb_cu_work_write(struct tb_cu_work *w)
     write_event(w);
     if (w->snaps)
         tb_cu_snapshot_send(w);
+    tb_cu_lock();
     note_seq(w);
-    tb_cu_work_drop(w);
+    give_back(w);
+    tb_cu_unlock();
 }
 
 void tb_cu_work_ordered(struct tb_cu_work *w)
