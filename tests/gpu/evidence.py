@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Which tap works, hangs or costs what: the evidence for the default of --tap and --enqueue.
 
-usage: evidence.py BUILD [--device softgpu] [--timeout SECONDS] [--rounds N] [--quick] [-o FILE]
+usage: evidence.py BUILD [--device softgpu] [--timeout SECONDS] [--rounds N] [--seconds N] [--quick] [-o FILE]
 
 A table on standard output: each program alone and under each tap, in turns; whether it ended (HANGS: killed after the
 timeout, and not tried again), whether output and status stayed, the launches seen, the rows of coverage that say something
 is missing, and the median of its wall time over the time alone. The record goes to FILE, on a GPU by default to
-bench/results/gpu_taps.json. Status 0 whatever was found, 77 where there is no GPU.
+bench/results/gpu_taps.json. After --seconds no further program is begun, and those left out are named. Status 0 whatever was found, 77 where there is no GPU.
 """
 import argparse
 import datetime
@@ -15,6 +15,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 
 import gpu
 from recording import TAPS, Recordings
@@ -107,6 +108,7 @@ def main():
     parser.add_argument("--device", choices=["softgpu", "host"], default="host")
     parser.add_argument("--timeout", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=3600)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("-o", dest="output")
     args = parser.parse_args()
@@ -114,12 +116,16 @@ def main():
     if reason:
         gpu.skip(reason)
     output = args.output or (os.path.join(TOP, "bench/results/gpu_taps.json") if args.device == "host" else None)
-    found = []
+    found, left_out, begin = [], [], time.monotonic()
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w", encoding="utf-8") as nothing:
         r = Recordings(args.build, folder, args.device, args.timeout)
         table = sys.stdout
         print("program          tap        state       launches  missing  slowdown", flush=True)
         for name, command in jobs(args.build, args.quick).items():
+            if time.monotonic() - begin > args.seconds:
+                print(f"{name:16} left out: {args.seconds} s are over", flush=True)
+                left_out.append(name)
+                continue
             look = Look(r, name, command)
             sys.stdout = nothing
             why = look.all(args.rounds)
@@ -137,7 +143,7 @@ def main():
         with open(output, "w", encoding="utf-8") as f:
             json.dump({"device": args.device, "gpus": gpu.names() if args.device == "host" else ["softgpu"],
                        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                       "timeout": args.timeout, "programs": found}, f, indent=1)
+                       "timeout": args.timeout, "left_out": left_out, "programs": found}, f, indent=1)
             f.write("\n")
         print(f"written: {output}")
 
