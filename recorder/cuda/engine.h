@@ -434,8 +434,8 @@ struct tb_cu {
     uint64_t peers[64];    /* device -> the devices whose memory it may use */
     bool on_exit;
     bool chosen;
-        /* a kernel that --kernel lets in was seen */ /* the handler for the end is registered */
-    bool ended;                                       /* it ran once */
+    /* a kernel that --kernel lets in was seen */ /* the handler for the end is registered */
+    bool ended;                                   /* it ran once */
 };
 extern struct tb_cu tb_cu;
 

@@ -213,9 +213,12 @@ static void test_device__nothing_is_written_where_nobody_has_drawn(void **state)
     r->b.base = base;
     gpu_launch(&gpu, &r->b, 2, NULL);
     NEED(cuCtxSynchronize);
-    for (uint32_t k = 0; k < r->b.jobs; k++)
+    for (uint32_t k = 0; k < r->b.jobs; k++) {
         assert_int_not_equal(gpu.slots[r->job[k].ticket & (GPU_SLOTS - 1)].stamp,
                              r->job[k].ticket + 1);
+        NEED(cuMemFree, r->job[k].block);
+        free(r->job[k].bytes);
+    }
     NEED(cuMemFree, base);
     free(r);
     assert_true(gpu_settled(&gpu));
