@@ -285,7 +285,7 @@ static void drop_pair(const struct bisect *b, const struct pair *p)
 static bool saw_nothing(const struct pair *p, enum tb_diff_verdict verdict)
 {
     return verdict == TB_DIFF_UNKNOWN && p->report && !p->op && p->report->root_count == 0 &&
-           p->report->compared + p->report->skipped == 0;
+           p->report->run[0].processes && p->report->compared + p->report->skipped == 0;
 }
 
 /* All searches; *@verdict is the first one's that saw anything */

@@ -60,6 +60,7 @@ def compiled(nvcc):
         subprocess.run([nvcc, "-std=c++17", "-I.", "-ptx", "-arch=compute_75", "-o", out, SOURCES[0]], check=True,
                        cwd=TOP)
         text = out.read_text()
+    text = re.sub(r"_INTERNAL_[0-9a-f]{8}_", "_INTERNAL_00000000_", text)  # a hash of where the source lies
     text = re.sub(r"[ \t]+$", "", re.sub(r"^//.*\n|^\s*\n", "", text, flags=re.M), flags=re.M)
     return f"// made from fp_device.cu by make_ptx.py with nvcc {release(nvcc)}: do not edit\n// sources {source_hash()}\n{text}"
 
