@@ -75,6 +75,22 @@ static uint8_t *check_head(uint8_t *p, uint64_t id, const struct tb_store_event 
     return put64(p, e->time_ns);
 }
 
+/*
+ * Fingerprints of what work of a GPU read count: who wrote the bytes may not have been seen. Those
+ * of operators do not, they follow from the writes.
+ */
+static bool reads_count(const struct tb_store_event *e)
+{
+    return (e->flags & TB_EVF_READS_HASHED) && e->kind >= TB_EV_LAUNCH && e->kind <= TB_EV_GRAPH;
+}
+
+static bool in_digest(const struct tb_site_full *site, uint32_t i, const struct tb_store_access *a,
+                      bool reads)
+{
+    return (site->traits[i] & TB_TRAIT_DIGEST) ||
+           (reads && site->site.access[i].mode == 'r' && a->fp_kind != TB_FP_NONE);
+}
+
 void tb_seghash_add(struct tb_seghash *h, const struct tb_site_full *site, uint64_t id,
                     const struct tb_store_event *e, const struct tb_store_access *a)
 {
@@ -82,6 +98,7 @@ void tb_seghash_add(struct tb_seghash *h, const struct tb_site_full *site, uint6
     uint8_t digest[32 + ROOM * DIGEST_ONE], check[72 + ROOM * CHECK_ONE];
     uint8_t *d = digest_head(digest, site, e), *c = check_head(check, id, e);
     static const uint8_t none[16];
+    bool reads = reads_count(e);
 
     for (uint32_t i = 0; i < site->site.access_count; i++) {
         if (i % ROOM == 0 && i > 0) {
@@ -91,7 +108,7 @@ void tb_seghash_add(struct tb_seghash *h, const struct tb_site_full *site, uint6
             c = check;
         }
         const uint8_t *fp = a[i].fp_kind == TB_FP_NONE ? none : a[i].fp;
-        if (site->traits[i] & TB_TRAIT_DIGEST) {
+        if (in_digest(site, i, &a[i], reads)) {
             *d = a[i].fp_kind; /* of what was left alone it is chance whether it was hashed */
             memcpy(d + 1, a[i].fp_kind == TB_FP_UNCHANGED ? none : fp, 16);
             d += DIGEST_ONE;

@@ -42,13 +42,14 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
     return st;
 }
 
-static bool in_digest(const char *mode)
+static bool in_digest(const char *mode, uint64_t kind, bool reads)
 {
-    return strchr("whsg", *mode) != NULL;
+    return strchr("whsg", *mode) != NULL || (reads && *mode == 'r' && kind != 0);
 }
 
-/* One event's accesses into both streams. */
-static void add_accesses(sqlite3_stmt *a, uint64_t id, struct bytes *digest, struct bytes *check)
+/* One event's accesses into both streams; @reads: hashed reads are part of the digest. */
+static void add_accesses(sqlite3_stmt *a, uint64_t id, bool reads, struct bytes *digest,
+                         struct bytes *check)
 {
     static const uint8_t none[16];
 
@@ -62,7 +63,7 @@ static void add_accesses(sqlite3_stmt *a, uint64_t id, struct bytes *digest, str
         put_le(check, number(a, 1), 8);
         put_le(check, kind, 1);
         put(check, n ? fp : none, 16);
-        if (!in_digest((const char *)sqlite3_column_text(a, 3)))
+        if (!in_digest((const char *)sqlite3_column_text(a, 3), kind, reads))
             continue;
         put_le(digest, kind, 1);
         put(digest, n ? fp : none, 16);
@@ -100,7 +101,9 @@ static void hash_segment(sqlite3 *db, uint64_t thread, uint64_t first, uint64_t 
         put_le(&c, number(e, 7), 8);
         put_le(&c, number(e, 8), 8);
         put_le(&c, number(e, 9) + base, 8);
-        add_accesses(a, number(e, 0), &d, &c);
+        bool reads = (number(e, 2) & TB_EVF_READS_HASHED) && number(e, 1) >= TB_EV_LAUNCH &&
+                     number(e, 1) <= TB_EV_GRAPH;
+        add_accesses(a, number(e, 0), reads, &d, &c);
     }
     XXH128_hash_t h = XXH3_128bits(d.p, d.n);
     struct bytes out = {0};
@@ -125,6 +128,10 @@ static void test_format__segments_hash_to_what_the_text_says(void **state)
     unsigned n = 0;
 
     (void)state;
+    for (uint32_t i = 0; i < m->events[0]; i++) { /* work of a GPU in one of the threads */
+        m->event[0][i].kind = (uint8_t)(TB_EV_LAUNCH + i % 5);
+        m->event[0][i].flags ^= i & 8 ? TB_EVF_READS_HASHED : 0;
+    }
     assert_ok(tb_store_create(&s, path, NULL, &make_error));
     model_write(m, s, 0, &w);
     assert_ok(tb_store_close(s, &make_error));
