@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum level { BY_CONTENT, BY_ARGS, BY_KEY, BY_LIKENESS, BY_SCORE };
+enum level { BY_CONTENT, BY_OUTPUT, BY_ARGS, BY_KEY, BY_LIKENESS, BY_SCORE };
 
 #define BAND 512u       /* events to either side of the diagonal */
 #define FULL (4u << 20) /* cells up to which no band is needed */
@@ -23,11 +23,26 @@ struct part {
     size_t n, m;
 };
 
+/* All of it but what it read: of that, much may be missing */
+static uint64_t output_of(const struct ev *e)
+{
+    uint64_t h = mix64(mix64(e->key, e->args), e->flags & TB_EVF_FAILED);
+
+    for (uint32_t i = 0; i < e->n; i++) {
+        const struct acc *c = &e->acc[i];
+        if (e->site->access[i].mode != 'r' && !(c->flags & ACC_LEFT))
+            h = mix64(mix64(mix64(h, c->kind), c->fp.a), c->fp.b);
+    }
+    return h;
+}
+
 static uint64_t key_at(const struct ev *e, enum level level)
 {
     switch (level) {
     case BY_CONTENT:
         return e->content;
+    case BY_OUTPUT:
+        return output_of(e);
     case BY_ARGS:
         return mix64(e->key, e->args);
     case BY_KEY:
@@ -51,7 +66,8 @@ static void trim(struct part *p, enum level level, unsigned flags)
         p->n--;
         p->m--;
     }
-    while (p->n && p->m && key_at(p->a[p->n - 1], level) == key_at(p->b[p->m - 1], level)) {
+    while (!(flags & ALIGN_FREE_TAIL) && p->n && p->m &&
+           key_at(p->a[p->n - 1], level) == key_at(p->b[p->m - 1], level)) {
         pair(p->a[p->n - 1], p->b[p->m - 1]);
         p->n--;
         p->m--;
@@ -155,7 +171,9 @@ static int score(const struct ev *x, const struct ev *y)
 {
     if (x->key != y->key)
         return x->alike == y->alike ? 2 : 0;
-    return x->content == y->content ? 6 : x->args == y->args ? 4 : 3;
+    if (x->content == y->content || output_of(x) == output_of(y))
+        return x->content == y->content ? 6 : 5;
+    return x->args == y->args ? 4 : 3;
 }
 
 struct band {
@@ -275,6 +293,21 @@ static enum tb_status by_score(const struct part *whole)
 
 static enum tb_status align_part(struct part p, enum level level, unsigned flags, unsigned depth);
 
+/* Free ends are those of the whole, not of what lies between two anchors */
+static unsigned flags_of(unsigned flags, bool first, bool last)
+{
+    if (!first)
+        flags &= ~(unsigned)ALIGN_FREE_LEAD;
+    return last ? flags : flags & ~(unsigned)ALIGN_FREE_TAIL;
+}
+
+static enum level next_level(enum level level, unsigned flags)
+{
+    if (flags & ALIGN_GAP) /* names alone would pair what is left with what was not recorded */
+        return level == BY_CONTENT ? BY_OUTPUT : BY_SCORE;
+    return level == BY_CONTENT ? BY_ARGS : level + 1;
+}
+
 static enum tb_status between(const struct part *p, const struct anchor *list, size_t n,
                               enum level level, unsigned flags, unsigned depth)
 {
@@ -286,7 +319,8 @@ static enum tb_status between(const struct part *p, const struct anchor *list, s
         struct part gap = {p->a + i, p->b + j, to_i - i, to_j - j};
         if (k < n)
             pair(p->a[to_i], p->b[to_j]);
-        st = align_part(gap, depth < 24 ? level : level + 1, k ? 0 : flags, depth + 1);
+        st = align_part(gap, depth < 24 ? level : next_level(level, flags),
+                        flags_of(flags, k == 0, k == n), depth + 1);
         i = to_i + 1;
         j = to_j + 1;
     }
@@ -325,7 +359,7 @@ static enum tb_status align_part(struct part p, enum level level, unsigned flags
     if (st == TB_OK && chain)
         st = between(&p, list, chain, level, flags, depth);
     else if (st == TB_OK)
-        st = align_part(p, level + 1, flags, depth);
+        st = align_part(p, next_level(level, flags), flags, depth);
     free(list);
     return st;
 }
@@ -344,7 +378,9 @@ enum tb_status align(struct ev **a, size_t n, struct ev **b, size_t m, unsigned 
 {
     struct part p = {a, b, n, m};
 
-    if (!same_sites(a, n, b, m))
+    bool missing = (flags & ALIGN_GAP) && (flags & ALIGN_PART);
+
+    if (missing || !same_sites(a, n, b, m))
         return align_part(p, BY_CONTENT, flags, 0);
     for (size_t i = 0; i < n; i++)
         pair(a[i], b[i]);

@@ -137,6 +137,44 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
                     r->count[0], r->count[1]);
 }
 
+/* A user's signal comes when it comes; a program that pauses does it alike in both runs, unless it
+ * does so more often in one */
+static void note_pause(struct report_builder *rb, const struct row *r)
+{
+    bool user = strcmp(r->subject, "all processes") == 0;
+
+    if (strcmp(r->kind, "paused") != 0)
+        return;
+    for (int side = 0; side < 2; side++)
+        if (r->count[side] && (user || r->count[side] > r->count[!side]))
+            rb->paused[side] = true;
+    if (r->count[0] != r->count[1])
+        note_incomplete(rb, "recording was paused in run %s: what it did meanwhile is not compared",
+                        r->count[0] && r->count[1] ? "A and B"
+                        : r->count[0]              ? "A"
+                                                   : "B");
+}
+
+/* --kernel or --sample, and nothing came through */
+static void note_none_hashed(struct report_builder *rb, const struct rows *l)
+{
+    const struct run *run[2] = {rb->a, rb->b};
+
+    for (int side = 0; side < 2; side++) {
+        const char *option = NULL;
+        for (size_t i = 0; i < l->n; i++) {
+            const struct row *r = &l->row[i];
+            if (r->count[side] && strcmp(r->kind, "filter") == 0)
+                option = "--kernel";
+            else if (r->count[side] && strcmp(r->kind, "sample") == 0 && !option)
+                option = "--sample";
+        }
+        if (option && !run_has_launches(run[side]))
+            note_incomplete(rb, "no launch was hashed in run %c: %s leaves all out",
+                            side ? 'B' : 'A', option);
+    }
+}
+
 enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
 {
     struct rows l = {0};
@@ -146,6 +184,10 @@ enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
         st = collect(&l, rb->b, 1, err);
     if (st == TB_OK && l.n)
         qsort(l.row, l.n, sizeof(*l.row), by_severity);
+    for (size_t i = 0; st == TB_OK && i < l.n; i++)
+        note_pause(rb, &l.row[i]);
+    if (st == TB_OK)
+        note_none_hashed(rb, &l);
     for (size_t i = 0; st == TB_OK && i < l.n; i++)
         if (print_row(rb, &l.row[i]) != TB_OK)
             st = tb_fail(err, TB_ERR_NOMEM, "no memory for coverage");

@@ -111,6 +111,14 @@ bool site_says(const struct tb_site *s, const char *key, const char *want)
     return strcmp(text, want) == 0;
 }
 
+bool site_launches(const struct tb_site *s)
+{
+    char grid[40];
+
+    value(s, "grid", grid, sizeof(grid));
+    return grid[0] || (strcmp(s->tap, "cuda") == 0 && strcmp(s->name, "graph") == 0);
+}
+
 static void fill_side(struct tb_diff_shape *o, const struct tb_site *s)
 {
     value(s, "grid", o->grid, sizeof(o->grid));

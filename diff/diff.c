@@ -147,6 +147,17 @@ static bool has_fingerprints(struct run *r)
     return false;
 }
 
+bool run_has_launches(const struct run *r)
+{
+    const struct tb_site *s;
+
+    for (size_t f = 0; f < r->files; f++)
+        for (uint32_t id = 1; (s = tb_trace_site(r->trace[f], id)); id++)
+            if (site_launches(s))
+                return true;
+    return false;
+}
+
 /* ---------------------------------------------------------------- processes */
 
 static enum tb_status keep_roots(struct all_roots *all, size_t process, struct blame_result *res)
@@ -183,6 +194,7 @@ static void add_counts(struct report_builder *rb, size_t process, const struct b
     rep->only_b += res->only_b;
     rep->args_only += res->args_only;
     rep->setup += res->setup;
+    rep->gap += res->gap;
     rep->states_infected += res->states_infected;
     rep->orders += res->orders;
     rep->unhashed += res->unhashed;
@@ -479,6 +491,45 @@ static enum tb_status finish_roots(struct report_builder *rb, struct all_roots *
     return st;
 }
 
+/* ---------------------------------------------------------------- how the jobs ended */
+
+static const char *status_text(const char *status, char *out, size_t size)
+{
+    long n = strtol(status, NULL, 10);
+
+    if (n > 128 && n < 128 + 65)
+        (void)snprintf(out, size, "%ld (signal %ld)", n, n - 128);
+    else
+        (void)snprintf(out, size, "%ld", n);
+    return out;
+}
+
+/* Equal traces of jobs that did not end equally: one did something that was not recorded */
+static enum tb_status note_ends(struct report_builder *rb)
+{
+    struct tb_diff_report *rep = rb->rep;
+
+    for (size_t i = 0; i < rb->a->procs; i++) {
+        const struct run_process *p = &rb->a->proc[i];
+        if (p->mate < 0)
+            continue;
+        const char *a = tb_trace_meta(rb->a->trace[p->file], "exit_status");
+        const char *b = tb_trace_meta(rb->b->trace[rb->b->proc[p->mate].file], "exit_status");
+        char ta[48], tb[48];
+        if (!a || !b || (strcmp(a, b) == 0 && strcmp(a, "0") == 0))
+            continue;
+        (void)status_text(a, ta, sizeof(ta));
+        (void)status_text(b, tb, sizeof(tb));
+        if (strcmp(a, b) == 0)
+            return add_line(&rep->notes, &rep->note_count, 1,
+                            "the job of both runs ended with status %s", ta);
+        note_incomplete(rb, "the job of run A ended with status %s, that of run B with %s", ta, tb);
+        return add_line(&rep->notes, &rep->note_count, 1,
+                        "the job of run A ended with status %s, that of run B with %s", ta, tb);
+    }
+    return TB_OK;
+}
+
 /* ---------------------------------------------------------------- verdict */
 
 static enum tb_status note_rest(struct report_builder *rb)
@@ -557,11 +608,16 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         (st = compare_coverage(rb, err)) != TB_OK ||
         (st = compare_processes(rb, all, err)) != TB_OK)
         return st;
+    if (rb->rep->gap)
+        note_incomplete(rb, "%" PRIu64 " events are missing in a run whose recording had a gap",
+                        rb->rep->gap);
     if (rb->rep->unhashed)
         note_incomplete(rb, "%" PRIu64 " outputs were hashed in one run only", rb->rep->unhashed);
     if (rb->rep->unproven)
         note_incomplete(rb, "%" PRIu64 " outputs were looked at in one run only (learnt, unproven)",
                         rb->rep->unproven);
+    if ((st = note_ends(rb)) != TB_OK)
+        return st;
     resolve_collectives(all, rb->a->procs, rb->rep);
     drop_weak(all);
     if ((st = finish_roots(rb, all, max, err)) != TB_OK || (st = note_rest(rb)) != TB_OK ||

@@ -248,7 +248,8 @@ struct tb_diff_report {
     bool steps_known; /* compared */
     uint64_t skipped; /* events in segments of equal digest, not read */
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only;
-    uint64_t setup;           /* events outside what both runs have recorded: not compared */
+    uint64_t setup; /* events outside what both runs have recorded: not compared */
+    uint64_t gap;   /* of setup: the other run's recording was paused, cut off, or lost records */
     uint64_t states_infected; /* states at step ends that follow from a root */
     uint64_t orders;          /* synchronisations in one run only: no divergence by themselves */
     uint64_t unhashed;        /* outputs with a fingerprint in one run only, or of other kinds */

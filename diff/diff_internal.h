@@ -109,6 +109,7 @@ struct ev {
     uint16_t flags;
     uint8_t kind;
     uint8_t moved : 1, done : 1, setup : 1;
+    uint8_t gap : 1; /* the other run did not record its mate */
     uint32_t n;
     const struct range *pieces;
     struct acc acc[];
@@ -134,6 +135,9 @@ enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *e
 enum align_flags {
     ALIGN_FREE_LEAD =
         1 << 0, /* B (or A) begins with events that the other cannot have: pair from behind */
+    ALIGN_FREE_TAIL = 1 << 1, /* one of them was cut off: pair from the front */
+    ALIGN_GAP = 1 << 2,  /* one of them was not recorded for a while: pair by what they wrote */
+    ALIGN_PART = 1 << 3, /* there is more of both: equal numbers mean nothing */
 };
 /** align - set the mates of two sequences of one thread, in order; mates are NULL before */
 enum tb_status align(struct ev **a, size_t n, struct ev **b, size_t m,
@@ -182,6 +186,7 @@ struct blame_result {
     size_t root_count;
     uint64_t roots_more;
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only, setup;
+    uint64_t gap; /* of setup: the other run did not record them */
     uint64_t states_infected, orders, unhashed, unproven;
     struct coll *colls;
     size_t coll_count;
@@ -226,6 +231,8 @@ bool host_may_write(const struct ev *e, uint32_t i);
 uint64_t site_alike(const struct tb_site *s);
 /** site_says - has @key the value @want in the detail of its name? */
 bool site_says(const struct tb_site *s, const char *key, const char *want);
+/** site_launches - is it one of launches, of kernels or graphs? */
+bool site_launches(const struct tb_site *s);
 /** note_stream - the stream of a root's event; fill_launch - all the rest of r->r.launch */
 void note_stream(struct root *r, const struct ev *e, int side);
 void fill_launch(struct root *r);
@@ -263,6 +270,8 @@ struct span_options {
     bool lead;   /* a run begins inside the first step: what comes before the first mate is setup */
     bool levels; /* kernels inside of operators are recorded in one run only */
     bool tail; /* a run ends inside the last step: what comes after the last mate is not compared */
+    bool gap[2];   /* the run was not recorded all the time: events may be missing anywhere */
+    bool cut[2];   /* its recording was cut off: what comes after its last event is missing */
     size_t window; /* events of a run held at once, about; 0: 65536 */
     /* jump - may the streams go on elsewhere? Asked before step @step while no root is known; true
      * if it has given them other sources */
@@ -282,6 +291,7 @@ enum tb_status compare_streams(struct blame *blame, struct stream *a, struct str
 struct report_builder {
     struct tb_diff_report *rep;
     struct run *a, *b;
+    bool paused[2];  /* the run was not recorded all the time */
     bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
     char setting[2][256]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */
@@ -293,6 +303,8 @@ enum tb_status compare_environment(struct report_builder *rb) TB_MUST_CHECK;
  */
 const char *env_differs(const struct tb_diff_report *rep, const char *word);
 enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
+/** run_has_launches - was a launch of a kernel or of a graph recorded? */
+bool run_has_launches(const struct run *r);
 void note_incomplete(struct report_builder *rb, const char *fmt, ...) TB_PRINTF(2, 3);
 enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blame *blame,
                                struct tb_error *err) TB_MUST_CHECK;

@@ -340,6 +340,10 @@ static enum tb_status choose_span(struct job *j)
     j->o.levels = meta_differs(j, "level");
     if (meta_differs(j, "cuda.launch_bytes"))
         blame_other_leaves(j->blame);
+    for (int side = 0; side < 2; side++) {
+        j->o.gap[side] = j->rb->paused[side] || tb_trace_lost(j->r[side].t, NULL, NULL);
+        j->o.cut[side] = !tb_trace_info(j->r[side].t)->complete;
+    }
     set_bases(j);
     if (j->o.overlap > j->o.last)
         return add_line(&rep->notes, &rep->note_count, 1,
@@ -460,6 +464,14 @@ static bool detail_is_gone(struct job *j, uint64_t step)
 
 static enum tb_status report_gone(struct job *j, uint64_t step)
 {
+    for (int side = 0; side < 2; side++)
+        if (j->o.gap[side] ||
+            j->o.cut[side]) { /* the segments differ by what is missing, perhaps */
+            note_incomplete(j->rb,
+                            "what run %c did not record, and deleted events, hide step %" PRIu64,
+                            side ? 'B' : 'A', step);
+            return TB_OK;
+        }
     struct root *r = blame_add_root(j->blame, TB_CAUSE_UNEXPLAINED, 0x676F6E65);
 
     if (!r)

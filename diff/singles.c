@@ -115,6 +115,7 @@ enum tb_status blame_single(struct blame *b, const struct ev *e, int side)
 
     if (e->setup) {
         b->res.setup++;
+        b->res.gap += e->gap;
         return TB_OK;
     }
     if (e->kind == TB_EV_SYNC) { /* how often a program waits is chance */

@@ -179,6 +179,7 @@ static void cut_soft(struct lane *l, size_t window)
             if (e->mate)
                 e->mate->mate = NULL;
             e->mate = NULL;
+            e->setup = e->gap = 0; /* judged anew, with what follows */
         }
 }
 
@@ -192,6 +193,21 @@ static void mark_tail(struct queue *q)
 {
     for (size_t i = q->n; i-- > 0 && !q->e[i]->mate;)
         q->e[i]->setup = 1;
+}
+
+/* The other run's recording was cut off: what comes after its last event */
+static void mark_cut(struct queue *q)
+{
+    for (size_t i = q->n; i-- > 0 && !q->e[i]->mate;)
+        q->e[i]->setup = q->e[i]->gap = 1;
+}
+
+/* The other run was not recorded all the time: whatever it lacks */
+static void mark_gap(struct queue *q)
+{
+    for (size_t i = 0; i < q->n; i++)
+        if (!q->e[i]->mate)
+            q->e[i]->setup = q->e[i]->gap = 1;
 }
 
 /* Operators, or work of a GPU */
@@ -240,17 +256,40 @@ static void mark_inside(struct queue *q)
     }
 }
 
+/* Did run @side end here, though it went on? */
+static bool is_cut(const struct window *w, int side)
+{
+    return w->o->cut[side] && w->s[side].end;
+}
+
+static unsigned how_to_align(const struct window *w, bool hard, bool lead)
+{
+    unsigned flags = lead ? ALIGN_FREE_LEAD : 0;
+
+    if (is_cut(w, 0) || is_cut(w, 1))
+        flags |= ALIGN_FREE_TAIL;
+    if (w->o->gap[0] || w->o->gap[1])
+        flags |= ALIGN_GAP;
+    return hard ? flags : flags | ALIGN_PART;
+}
+
 static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool tail)
 {
+    unsigned flags = how_to_align(w, hard, lead);
+
     for (size_t i = 0; i < w->n; i++) {
         struct queue *a = &w->lanes[i].q[0], *b = &w->lanes[i].q[1];
-        if (align(a->e, a->n, b->e, b->n, lead ? ALIGN_FREE_LEAD : 0) != TB_OK)
+        if (align(a->e, a->n, b->e, b->n, flags) != TB_OK)
             return no_memory(w);
         for (int side = 0; side < 2; side++) {
             if (lead)
                 mark_lead(&w->lanes[i].q[side]);
             if (tail)
                 mark_tail(&w->lanes[i].q[side]);
+            if (is_cut(w, !side))
+                mark_cut(&w->lanes[i].q[side]);
+            if (w->o->gap[!side])
+                mark_gap(&w->lanes[i].q[side]);
             if (w->o->levels)
                 mark_inside(&w->lanes[i].q[side]);
             w->lanes[i].q[side].cut = w->lanes[i].q[side].n;

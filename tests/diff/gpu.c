@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fingerprint/fingerprint.h"
 #include "recorder/wire.h"
@@ -24,6 +26,7 @@ static uint64_t mix64(uint64_t h, uint64_t v)
 struct out {
     struct tb_store *s;
     uint32_t process, thread;
+    uint16_t flags;
     uint64_t seq, step, value[10]; /* value: what each allocation holds */
 };
 
@@ -48,8 +51,12 @@ static struct tb_store_access at(uint64_t alloc, uint64_t value, uint8_t kind)
 static uint64_t put(struct out *o, uint8_t kind, const char *text, struct tb_store_access *a,
                     uint32_t n, uint64_t open)
 {
-    struct tb_store_event e = {
-        .thread = o->thread, .kind = kind, .seq = o->seq, .open = open, .step = o->step};
+    struct tb_store_event e = {.thread = o->thread,
+                               .kind = kind,
+                               .flags = o->flags,
+                               .seq = o->seq,
+                               .open = open,
+                               .step = o->step};
     uint64_t id = 0;
 
     ok(tb_store_intern_site(o->s, text, strlen(text), &e.site, &err));
@@ -178,12 +185,42 @@ static void parts(struct out *o, const struct gpu *g)
         a, 4, o->seq);
 }
 
-static void copy_out(struct out *o)
+static void copy_out(struct out *o, const struct gpu *g)
 {
     struct tb_store_access a[2] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(4, 0, TB_FP_NONE)};
 
     put(o, TB_EV_COPY, "cuda\ncuMemcpyDtoH\tkind=dtoh\n" STREAM_LINE "r u8 cuda:0 [4] - src\n", a,
         2, o->seq);
+    if (!g->back)
+        return;
+    a[1] = at(4, mix64(o->value[4], g->back == 2 && o->step == 1), TB_FP_BYTES);
+    o->flags = TB_EVF_READS_HASHED;
+    put(o, TB_EV_COPY, "cuda\ncuMemcpyDtoH\tkind=dtoh\n" STREAM_LINE "r u8 cuda:0 [2] - src\n", a,
+        2, o->seq);
+    o->flags = 0;
+}
+
+/* A program without steps: a launch adds to a number, and what it leads to is looked up. */
+static void count(struct out *o, const struct gpu *g)
+{
+    struct tb_store_access a[3] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE)};
+
+    for (unsigned i = 0; i < g->count; i++) {
+        o->value[3] = mix64(o->value[3], 1 + (g->wrong && i >= g->wrong));
+        o->value[4] = mix64(o->value[3], 2);
+        if (i >= g->skip && i < g->skip_to)
+            continue;
+        a[1] = at(3, 0, TB_FP_NONE);
+        a[2] = at(3, o->value[3], TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH,
+            "cuda\ninc\tgrid=1,1,1\n" STREAM_LINE "r f32 cuda:0 [1] - x\nw f32 cuda:0 [1] - x\n", a,
+            3, o->seq);
+        a[2] = at(4, o->value[4], TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH,
+            "cuda\nlook\tgrid=1,1,1\n" STREAM_LINE "r f32 cuda:0 [1] - x\nw f32 cuda:0 [1] - y\n",
+            a, 3, o->seq);
+        copy_out(o, g);
+    }
 }
 
 /* An operator whose work is one kernel, the one or the other. */
@@ -218,13 +255,13 @@ static void step(struct out *o, const struct gpu *g)
     sum(o, faulty && g->atomics);
     managed(o, g, faulty);
     parts(o, g);
-    copy_out(o);
+    copy_out(o, g);
     operator_of(o, g);
     put(o, TB_EV_STEP, "torch\nstep\n", NULL, 0, o->seq);
     o->step++;
 }
 
-void gpu_write(const struct gpu *g, const char *path)
+static void write_trace(const struct gpu *g, const char *path)
 {
     struct tb_store_process p = {
         .rank = -1, .worker = -1, .argv = "./train", .identity = "train#0"};
@@ -236,8 +273,11 @@ void gpu_write(const struct gpu *g, const char *path)
     ok(tb_store_meta(o.s, "level", g->level_op ? "op" : "kernel", &err));
     ok(tb_store_add_process(o.s, &p, &o.process, &err));
     ok(tb_store_add_thread(o.s, o.process, 0, "main", &o.thread, &err));
-    for (int i = 0; i < 4; i++)
+    if (g->no_launch)
+        copy_in(&o, 100);
+    for (int i = 0; i < 4 && !g->count && !g->no_launch; i++)
         step(&o, g);
+    count(&o, g);
     if (g->late)
         ok(tb_store_coverage(o.s, o.process, o.thread, 0, 1, "fingerprint", "gemm",
                              "never arrived: the process ended before its device wrote it", 1,
@@ -252,5 +292,34 @@ void gpu_write(const struct gpu *g, const char *path)
     if (g->sampled)
         ok(tb_store_coverage(o.s, o.process, 0, 0, 0, "sampled", "fingerprints",
                              "of large buffers cover some of their bytes only", 4, &err));
+    if (g->pause)
+        ok(tb_store_coverage(o.s, o.process, 0, 0, 1, "paused", g->pause, "", 1, &err));
+    if (g->left_out)
+        ok(tb_store_coverage(o.s, o.process, 0, 0, 0, g->left_out, "gemm", "left out", 4, &err));
+    if (g->lost)
+        ok(tb_store_lost(o.s, o.process, 0, g->lost, "ring full", &err));
+    if (g->ended)
+        ok(tb_store_meta(o.s, "exit_status", g->ended, &err));
+    if (g->cut) {
+        ok(tb_store_flush(o.s, &err));
+        _exit(0); /* of the child: nothing is closed */
+    }
     ok(tb_store_close(o.s, &err));
+}
+
+void gpu_write(const struct gpu *g, const char *path)
+{
+    int status = 0;
+
+    if (!g->cut) {
+        write_trace(g, path);
+        return;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        write_trace(g, path);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }

@@ -28,6 +28,16 @@ struct gpu {
     bool part;                /* a launch in step 1 that writes a part of a buffer */
     bool other;               /* one in step 2 that writes a part of it, and another buffer */
     bool hashed;              /* and what is read there is hashed */
+    unsigned back;  /* reads are hashed; 2: two of the bytes that go back differ in step 1 */
+    unsigned count; /* instead of steps: a launch adds to a number, so many times */
+    unsigned skip, skip_to; /* of them, not recorded: [skip, skip_to) */
+    unsigned wrong;         /* from this one on the number is another; 0: never */
+    const char *pause;      /* a row "paused" of the coverage with this subject */
+    unsigned lost;          /* records */
+    bool cut;               /* the recorder is killed after the last one */
+    const char *ended;      /* status of the job */
+    const char *left_out;   /* a row of the coverage of this kind: launches that were left out */
+    bool no_launch;         /* only copies are recorded */
     enum {
         CODE_KNOWN,  /* of gemm: its only write is c */
         BELIEVED,    /* learnt: c, and b is believed to stay */

@@ -397,6 +397,179 @@ static void test_device__kernels_of_one_run_only_are_another_level(void **state)
     done(r);
 }
 
+/* A hashed read of a part of what was written: no write differs, and yet it does. */
+static void test_device__a_hashed_read_that_differs_is_never_equal(void **state)
+{
+    struct gpu a = {.back = 1}, b = {.back = 2};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    (void)only_root(r, TB_CAUSE_UNSEEN_WRITER, 1, "cuMemcpyDtoH");
+    done(r);
+    r = compare(&a, &a);
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    assert_int_equal(r->compared, 0); /* all was skipped by digest */
+    done(r);
+    b.back = 0; /* a run without --inputs */
+    a.back = 0;
+    r = compare(&a, &b);
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    done(r);
+}
+
+/* The verdict is unknown for @why, and nothing is said to differ. */
+static void assert_unknown(struct tb_diff_report *r, const char *why)
+{
+    if (r->verdict != TB_DIFF_UNKNOWN || !strstr(r->reason, why))
+        tb_diff_text(r, stderr, false);
+    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
+    assert_int_equal(r->root_count, 0);
+    assert_non_null(strstr(r->reason, why));
+}
+
+/* Recording was paused: what ran meanwhile is missing, what comes after has its mates again. */
+static void test_device__a_pause_is_no_divergence(void **state)
+{
+    struct gpu whole = {.count = 100}, paused = {.count = 100, .pause = "all processes"};
+    unsigned long long seen = 0;
+
+    (void)state;
+    for (unsigned from = 0; from < 100; from += 7)
+        for (unsigned n = 1; n < 60; n += 19) {
+            paused.skip = from;
+            paused.skip_to = from + n < 100 ? from + n : 100;
+            struct tb_diff_report *r = compare(&whole, &paused);
+            assert_unknown(r, "recording was paused in run B");
+            assert_int_equal(r->gap, 3 * (paused.skip_to - from));
+            seen += r->equal;
+            done(r);
+            r = compare(&paused, &whole);
+            assert_unknown(r, "recording was paused in run A");
+            done(r);
+        }
+    assert_true(seen > 0);
+}
+
+/* Both were paused, each at its own time. */
+static void test_device__two_pauses_are_no_divergence(void **state)
+{
+    struct gpu a = {.count = 100, .skip = 10, .skip_to = 30, .pause = "all processes"};
+    struct gpu b = {.count = 100, .skip = 50, .skip_to = 75, .pause = "all processes"};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_unknown(r, "135 events are missing");
+    done(r);
+}
+
+static void test_device__what_differs_before_a_pause_differs(void **state)
+{
+    struct gpu a = {.count = 100};
+    struct gpu b = {.count = 100, .wrong = 20, .skip = 40, .skip_to = 60, .pause = "all processes"};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_UNEXPLAINED, 0, "inc");
+    assert_int_equal(root->a.name.k, 20);
+    assert_int_equal(root->b.name.k, 20);
+    done(r);
+}
+
+/* The program itself pauses, in both runs alike: what one of them lacks it did not do. */
+static void test_device__a_program_that_pauses_may_diverge(void **state)
+{
+    struct gpu a = {.count = 100, .pause = "process"};
+    struct gpu b = {.count = 100, .skip = 40, .skip_to = 60, .pause = "process"};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    done(r);
+    a.pause = NULL;
+    r = compare(&a, &b);
+    assert_unknown(r, "recording was paused in run B");
+    done(r);
+}
+
+static void test_device__lost_records_are_no_divergence(void **state)
+{
+    struct gpu a = {.count = 100}, b = {.count = 100, .skip = 40, .skip_to = 60, .lost = 60};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_unknown(r, "60 records of run B were lost");
+    done(r);
+}
+
+/* The recorder was killed: the rest is missing, what came before is not forgiven. */
+static void test_device__the_end_of_a_cut_trace_is_no_divergence(void **state)
+{
+    struct gpu whole = {.count = 50}, cut = {.count = 30, .cut = true};
+    struct tb_diff_report *r = compare(&whole, &cut);
+
+    (void)state;
+    assert_unknown(r, "the recording of run B did not end in order");
+    assert_int_equal(r->gap, 60);
+    done(r);
+    r = compare(&cut, &whole);
+    assert_unknown(r, "the recording of run A did not end in order");
+    done(r);
+    cut.wrong = 20;
+    r = compare(&whole, &cut);
+    assert_int_equal(only_root(r, TB_CAUSE_UNEXPLAINED, 0, "inc")->b.name.k, 20);
+    done(r);
+    cut.wrong = 0;
+    cut.skip = 10; /* it did not do it */
+    cut.skip_to = 12;
+    r = compare(&whole, &cut);
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    done(r);
+}
+
+static void test_device__nothing_hashed_is_unknown(void **state)
+{
+    struct gpu g = {.no_launch = true, .left_out = "filter"};
+    struct tb_diff_report *r = compare(&g, &g);
+
+    (void)state;
+    assert_unknown(r, "no launch was hashed in run A: --kernel leaves all out");
+    done(r);
+    g.left_out = "sample";
+    r = compare(&g, &g);
+    assert_unknown(r, "no launch was hashed in run A: --sample leaves all out");
+    done(r);
+    g.no_launch = false;
+    r = compare(&g, &g);
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    done(r);
+}
+
+/* Equal traces, and the jobs ended otherwise: something was not recorded. */
+static void test_device__other_ends_are_not_identical(void **state)
+{
+    struct gpu a = {.ended = "0"}, b = {.ended = "9"};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    assert_unknown(r, "the job of run A ended with status 0, that of run B with 9");
+    done(r);
+    b.ended = "137";
+    r = compare(&a, &b);
+    assert_unknown(r, "that of run B with 137 (signal 9)");
+    done(r);
+    a.ended = "137";
+    r = compare(&a, &b);
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    assert_true(has_note(r, "the job of both runs ended with status 137 (signal 9)"));
+    done(r);
+    a.ended = "0"; /* what differs in the trace says more */
+    b.launch = true;
+    r = compare(&a, &b);
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    assert_true(has_note(r, "that of run B with 137 (signal 9)"));
+    done(r);
+}
+
 static void test_device__names_are_demangled_or_left(void **state)
 {
     char out[64], small[8];
@@ -434,6 +607,15 @@ int main(void)
         T(a_write_where_none_was_looked_for_is_unproven),
         T(a_writer_without_fingerprint_is_named),
         T(kernels_of_one_run_only_are_another_level),
+        T(a_hashed_read_that_differs_is_never_equal),
+        T(a_pause_is_no_divergence),
+        T(two_pauses_are_no_divergence),
+        T(what_differs_before_a_pause_differs),
+        T(a_program_that_pauses_may_diverge),
+        T(lost_records_are_no_divergence),
+        T(the_end_of_a_cut_trace_is_no_divergence),
+        T(nothing_hashed_is_unknown),
+        T(other_ends_are_not_identical),
         T(names_are_demangled_or_left),
     };
 
