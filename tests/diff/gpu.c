@@ -194,6 +194,8 @@ static void copy_out(struct out *o, const struct gpu *g)
     if (!g->back)
         return;
     a[1] = at(4, mix64(o->value[4], g->back == 2 && o->step == 1), TB_FP_BYTES);
+    if (g->back == 3 && o->step == 1)
+        a[1] = at(3, o->value[3], TB_FP_BYTES);
     o->flags = TB_EVF_READS_HASHED;
     put(o, TB_EV_COPY, "cuda\ncuMemcpyDtoH\tkind=dtoh\n" STREAM_LINE "r u8 cuda:0 [2] - src\n", a,
         2, o->seq);

@@ -28,7 +28,8 @@ struct gpu {
     bool part;                /* a launch in step 1 that writes a part of a buffer */
     bool other;               /* one in step 2 that writes a part of it, and another buffer */
     bool hashed;              /* and what is read there is hashed */
-    unsigned back;  /* reads are hashed; 2: two of the bytes that go back differ in step 1 */
+    unsigned back;  /* reads of a copy to the host are hashed; in step 1 they are, with 2, other
+                       bytes than were written, with 3, another buffer */
     unsigned count; /* instead of steps: a launch adds to a number, so many times */
     unsigned skip, skip_to; /* of them, not recorded: [skip, skip_to) */
     unsigned wrong;         /* from this one on the number is another; 0: never */

@@ -417,6 +417,17 @@ static void test_device__a_hashed_read_that_differs_is_never_equal(void **state)
     done(r);
 }
 
+/* A copy of another buffer: each holds what its writer left. */
+static void test_device__a_copy_of_another_buffer_differs(void **state)
+{
+    struct gpu a = {.back = 1}, b = {.back = 3};
+    struct tb_diff_report *r = compare(&a, &b);
+
+    (void)state;
+    (void)only_root(r, TB_CAUSE_ORDER, 1, "cuMemcpyDtoH");
+    done(r);
+}
+
 /* The verdict is unknown for @why, and nothing is said to differ. */
 static void assert_unknown(struct tb_diff_report *r, const char *why)
 {
@@ -608,6 +619,7 @@ int main(void)
         T(a_writer_without_fingerprint_is_named),
         T(kernels_of_one_run_only_are_another_level),
         T(a_hashed_read_that_differs_is_never_equal),
+        T(a_copy_of_another_buffer_differs),
         T(a_pause_is_no_divergence),
         T(two_pauses_are_no_divergence),
         T(what_differs_before_a_pause_differs),
