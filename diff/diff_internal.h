@@ -299,6 +299,8 @@ struct report_builder {
 enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
                         ...) TB_PRINTF(4, 5);
 enum tb_status compare_environment(struct report_builder *rb) TB_MUST_CHECK;
+/** note_ends - do the statuses differ that the jobs ended with? */
+enum tb_status note_ends(struct report_builder *rb) TB_MUST_CHECK;
 /** env_differs - is there a difference in a key that starts with or contains @word? @line: the line
  */
 const char *env_differs(const struct tb_diff_report *rep, const char *word);
