@@ -29,7 +29,7 @@ print("second", "ok")
 assert written("pinned", "aten::copy_", "cpu") == [x]
 print("pinned", "ok")
 
-graphs = [a["fp"] for r in rows if r["operator"] == "graph" for a in accesses(r, "w") if a["fp"]]
+graphs = [a["fp"] for r in rows if "graph=1" in (r["detail"] or "") for a in accesses(r, "w") if a["fp"]]
 five = [r for r in rows if r["operator"] == "aten::fill_.Scalar" and "graph" in r["ranges"]][-1]
 assert len(graphs) == 3 and set(graphs) == {accesses(five, "w")[0]["fp"]}, graphs
 print("graph", "ok")
