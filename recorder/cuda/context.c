@@ -347,3 +347,44 @@ void tb_cu_undraw(struct tb_cu_ctx *c, uint64_t ticket)
 {
     __atomic_store_n(&c->slot[ticket & (TB_CU_SLOTS - 1)].taken, ticket + 1, __ATOMIC_RELEASE);
 }
+
+/* ---------------------------------------------------------------- launching */
+
+bool tb_cu_launch(CUfunction f, uint32_t grid, uint32_t threads, CUstream stream, bool per_thread,
+                  void *param)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    __typeof__(cuLaunchKernel) *fn =
+        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
+    void *params[] = {param};
+
+    return fn(f, grid, 1, 1, threads, 1, 1, 0, stream, params, NULL) == CUDA_SUCCESS;
+}
+
+void tb_cu_batch_begin(const struct tb_cu_ctx *c, struct tb_fpd_batch *b)
+{
+    b->slots = c->slots;
+    b->scratch = c->scratch;
+    b->base = 0;
+    b->mask = TB_CU_SLOTS - 1;
+    b->jobs = 0;
+}
+
+bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                        struct tb_fpd_batch *b)
+{
+    uint32_t grid = tb_fpd_plan(b, c->sms);
+
+    return grid == 0 || tb_cu_launch(b->jobs <= TB_FPD_FEW ? c->few : c->batch, grid,
+                                     TB_FPD_THREADS, stream, per_thread, b);
+}
+
+bool tb_cu_launch_job(const struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t src,
+                      uint64_t bytes, uint64_t ticket)
+{
+    struct tb_fpd_batch b;
+
+    tb_cu_batch_begin(c, &b);
+    b.job[b.jobs++] = (struct tb_fpd_job){.src = src, .bytes = bytes, .ticket = ticket};
+    return tb_cu_launch_batch(c, stream, per_thread, &b);
+}

@@ -280,15 +280,21 @@ static bool from_value(const struct tb_cuda_call *c, struct transfer *t)
 
 /* ---------------------------------------------------------------- events */
 
+void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
+                    uint64_t src_bytes)
+{
+    struct tb_cu_alloc *to = tb_cu_alloc_at(dst);
+
+    if (src_bytes)
+        (void)tb_cu_add(w, 'r', src, src_bytes, 0xffff, TB_DT_UNKNOWN, "src");
+    /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
+    if (dst_bytes && to && to->kind != TB_CU_HOST && to->kind != TB_CU_REGISTERED)
+        (void)tb_cu_add(w, 'w', dst, dst_bytes, 0xffff, TB_DT_UNKNOWN, "dst");
+}
+
 static void add_transfer(struct tb_cu_work *w, const struct transfer *t)
 {
-    struct tb_cu_alloc *to = tb_cu_alloc_at(t->dst);
-
-    if (!t->set && t->src_bytes)
-        (void)tb_cu_add(w, 'r', t->src, t->src_bytes, 0xffff, TB_DT_UNKNOWN, "src");
-    /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
-    if (t->dst_bytes && to && to->kind != TB_CU_HOST && to->kind != TB_CU_REGISTERED)
-        (void)tb_cu_add(w, 'w', t->dst, t->dst_bytes, 0xffff, TB_DT_UNKNOWN, "dst");
+    tb_cu_add_copy(w, t->dst, t->dst_bytes, t->src, t->set ? 0 : t->src_bytes);
 }
 
 static struct tb_cu_work *work_of(const struct transfer *t)

@@ -2,10 +2,10 @@
  * engine.h - private to recorder/cuda/: the state of the CUDA recorder and what its files ask of
  * each other.
  *
- * dispatch.c knows which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c keep what
- * the job has made; launch.c and copy.c turn calls into a struct tb_cu_work; work.c queues its
- * hashes and writes its event; context.c prepares a context for that; params.c reads arguments;
- * learn.c finds out what is written through them where no code tells.
+ * start.c and calls.def know which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c
+ * keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work; work.c
+ * queues its hashes and writes its event; context.c prepares a context for that; params.c reads
+ * arguments; learn.c finds out what is written through them where no code tells.
  *
  * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
  */
@@ -22,6 +22,10 @@
 #include "recorder/cuda/front.h"
 #include "recorder/cuda/names.h"
 #include "recorder/recorder.h"
+
+/* the arguments of call @c; a handle as a key of the tables below */
+#define PARAMS(name) const struct tb_##name##_params *p = c->params
+#define HANDLE(x) ((uint64_t)(uintptr_t)(x))
 
 #define tb_likely(x) __builtin_expect(!!(x), 1)
 #define tb_unlikely(x) __builtin_expect(!!(x), 0)
@@ -176,7 +180,6 @@ struct tb_cu_kernel {
     const struct tb_wire_word *word;
     struct tb_cu_param *param;
     uint32_t params, param_bytes;
-    uint32_t key; /* of its name and image */
     uint64_t site_hash;
     uint64_t launches;
     struct tb_cu_learn *learn; /* what its launches were seen to write */
@@ -184,7 +187,6 @@ struct tb_cu_kernel {
     struct tb_cu_kernel *next_new;
     bool blind;    /* params could not be had */
     bool filtered; /* the user wants none of it */
-    bool told;     /* coverage was written */
     uint32_t globals;
     struct tb_cu_alloc **global;
 };
@@ -247,7 +249,7 @@ struct tb_cu_node {
 struct tb_cu_exec {
     struct tb_cu_exec *next_free;
     uint64_t handle;
-    uint32_t ordinal, kernels, copies;
+    uint32_t kernels, copies;
     bool partial; /* some nodes could not be looked into */
     bool nested;  /* it has child graphs */
     struct tb_cu_node *first, **last;
@@ -262,7 +264,7 @@ struct tb_cu_exec {
 
 /* ---------------------------------------------------------------- contexts */
 
-enum tb_cu_ctx_state { TB_CU_CTX_NEW, TB_CU_CTX_SETTING_UP, TB_CU_CTX_READY, TB_CU_CTX_BROKEN };
+enum tb_cu_ctx_state { TB_CU_CTX_SETTING_UP = 1, TB_CU_CTX_READY, TB_CU_CTX_BROKEN };
 
 #define TB_CU_SLOTS TB_FPD_SLOTS
 
@@ -291,6 +293,18 @@ void tb_cu_ctx_forget(CUcontext handle);
 void tb_cu_ctx_forget_device(int device);
 /** tb_cu_ctx_device - device of a context that was prepared, -1: none */
 int tb_cu_ctx_device(CUcontext handle);
+/** tb_cu_launch - a kernel of ours with one parameter, in blocks of one dimension. Without the lock
+ */
+bool tb_cu_launch(CUfunction f, uint32_t grid, uint32_t threads, CUstream stream, bool per_thread,
+                  void *param);
+/** tb_cu_launch_batch - the hashes of @b, planned here; true, too, if there is none */
+bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                        struct tb_fpd_batch *b);
+/** tb_cu_launch_job - one hash */
+bool tb_cu_launch_job(const struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t src,
+                      uint64_t bytes, uint64_t ticket);
+/** tb_cu_batch_begin - @b without jobs; what is not used of it stays as it is: it has 3 KB */
+void tb_cu_batch_begin(const struct tb_cu_ctx *c, struct tb_fpd_batch *b);
 /** tb_cu_await_slots - before so many are drawn: wait for the collector, never for the device */
 void tb_cu_await_slots(struct tb_cu_ctx *c, uint32_t n);
 /** tb_cu_draw - tickets for @n hashes; false: so many are not free. Under the lock */
@@ -306,9 +320,8 @@ void tb_cu_undraw(struct tb_cu_ctx *c, uint64_t ticket);
 struct tb_cu_snap;
 
 enum tb_cu_access_flags {
-    TB_CU_HASH = 1u << 0,   /* a fingerprint is wanted, behind the work */
-    TB_CU_BEFORE = 1u << 1, /* before it */
-    TB_CU_SPLIT = 1u << 2,
+    TB_CU_HASH = 1u << 0,     /* a fingerprint is wanted, behind the work */
+    TB_CU_BEFORE = 1u << 1,   /* before it */
     TB_CU_CHANGE = 1u << 3,   /* with HASH: before it, too */
     TB_CU_DOUBT = 1u << 4,    /* with CHANGE: it is believed to stay as it is */
     TB_CU_BELIEVED = 1u << 5, /* it is, and not looked at */
@@ -332,18 +345,16 @@ struct tb_cu_access {
 struct tb_cu_work {
     struct tb_cu_work *next;
     struct tb_cu_ctx *ctx;
-    int ctx_device;
     CUstream stream;
     bool per_thread; /* the call was a _ptsz form */
     struct tb_cu_stream *order;
-    uint8_t kind; /* enum tb_wire_event_kind */
-    uint16_t flags;
+    uint8_t kind;     /* enum tb_wire_event_kind */
     const char *name; /* of the event */
     struct tb_cu_kernel *kernel;
     uint32_t grid[3], block[3], shared;
     char detail[96]; /* further "\tkey=value" of the site */
     bool plain;      /* a copy of bytes in a row: behind it both ends are equal */
-    uint64_t args, open, time_ns, seq;
+    uint64_t args, open, seq;
     uint64_t hashed;           /* bytes so far */
     bool torn;                 /* it met another stream's use of the same memory */
     uint64_t torn_seq;         /* event of that use */
@@ -417,7 +428,7 @@ struct tb_cu {
     struct tb_cu_found found[TB_CU_FOUND];
     struct tb_cu_map images, codes, kernels, streams, events, execs;
     uint32_t blocking_streams; /* beside the legacy one */
-    uint32_t stream_ordinals, stream_indices, event_ordinals, exec_ordinals;
+    uint32_t stream_ordinals, stream_indices, event_ordinals;
     struct tb_cu_stream legacy;
     struct tb_cu_clocks host; /* what the host has waited for */
     struct tb_cu_work *free_works;
@@ -613,6 +624,10 @@ bool tb_cu_graphs_hash(const struct tb_cu_ctx *c);
 void tb_cu_graphs_release(const struct tb_cu_ctx *c);
 void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_thread, bool ok);
 
+/** tb_cu_add_copy - what a copy reads and writes, or a set with @src_bytes 0 writes; under the lock
+ */
+void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
+                    uint64_t src_bytes);
 /** tb_cu_box - where a copy of three dimensions goes to and comes from */
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);
 /** tb_cu_snapshot_due - counts @w among those its name fits; is it one that the user wants? */

@@ -3,8 +3,6 @@
 
 #include "recorder/cuda/engine.h"
 
-#define PARAMS(name) const struct tb_##name##_params *p = c->params
-#define HANDLE(x) ((uint64_t)(uintptr_t)(x))
 #define MAX_NODES 65536u
 #define MAX_DEPTH 8u
 
@@ -71,18 +69,6 @@ static bool keep_block(struct tb_cu_node *n, const uint8_t *block, uint32_t byte
     return true;
 }
 
-/* What launches have in common with kernel nodes, of either version of the struct. */
-#define KEEP_SHAPE(n, p)                                                                           \
-    do {                                                                                           \
-        (n)->grid[0] = (p)->gridDimX;                                                              \
-        (n)->grid[1] = (p)->gridDimY;                                                              \
-        (n)->grid[2] = (p)->gridDimZ;                                                              \
-        (n)->block_dim[0] = (p)->blockDimX;                                                        \
-        (n)->block_dim[1] = (p)->blockDimY;                                                        \
-        (n)->block_dim[2] = (p)->blockDimZ;                                                        \
-        (n)->shared = (p)->sharedMemBytes;                                                         \
-    } while (0)
-
 static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t function,
                         void **params, void **extra)
 {
@@ -98,6 +84,20 @@ static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t fun
     if (n->kernel->blind || (!bytes && n->kernel->param_bytes) || !keep_block(n, block, bytes))
         x->partial = true;
 }
+
+/* The structs of kernel nodes, of every version, have the same members by name. */
+#define KERNEL_OF(p) ((p)->func ? HANDLE((p)->func) : HANDLE((p)->kern))
+#define FILL_KERNEL(x, n, p, function)                                                             \
+    do {                                                                                           \
+        (n)->grid[0] = (p)->gridDimX;                                                              \
+        (n)->grid[1] = (p)->gridDimY;                                                              \
+        (n)->grid[2] = (p)->gridDimZ;                                                              \
+        (n)->block_dim[0] = (p)->blockDimX;                                                        \
+        (n)->block_dim[1] = (p)->blockDimY;                                                        \
+        (n)->block_dim[2] = (p)->blockDimZ;                                                        \
+        (n)->shared = (p)->sharedMemBytes;                                                         \
+        fill_kernel(x, n, function, (p)->kernelParams, (p)->extra);                                \
+    } while (0)
 
 static void fill_memset(struct tb_cu_node *n, const CUDA_MEMSET_NODE_PARAMS *m)
 {
@@ -139,12 +139,10 @@ static void look_at(struct tb_cu_exec *x, CUgraphNode handle, unsigned depth)
         CUDA_KERNEL_NODE_PARAMS p;
         x->kernels++;
         if (d->cuGraphKernelNodeGetParams_v2 &&
-            d->cuGraphKernelNodeGetParams_v2(handle, &p) == CUDA_SUCCESS) {
-            KEEP_SHAPE(n, &p);
-            fill_kernel(x, n, p.func ? HANDLE(p.func) : HANDLE(p.kern), p.kernelParams, p.extra);
-        } else {
+            d->cuGraphKernelNodeGetParams_v2(handle, &p) == CUDA_SUCCESS)
+            FILL_KERNEL(x, n, &p, KERNEL_OF(&p));
+        else
             x->partial = true;
-        }
     } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
         CUDA_MEMCPY3D m;
         x->copies++;
@@ -239,7 +237,6 @@ void tb_cu_exec_register(struct tb_cu_exec *x, uint64_t handle)
     tb_cu_lock();
     struct tb_cu_exec *before = tb_cu_map_take(&tb_cu.execs, handle);
     x->handle = handle;
-    x->ordinal = ++tb_cu.exec_ordinals;
     (void)tb_cu_map_put(&tb_cu.execs, handle, x);
     tb_cu_unlock();
     tb_cu_exec_drop(before);
@@ -289,66 +286,11 @@ static void destroyed(CUgraphExec handle)
     tb_cu_exec_drop(x);
 }
 
-static void set_kernel(CUgraphExec handle, CUgraphNode node, uint64_t function, void **params,
-                       void **extra)
+/* The node that a call about an executable graph names; *@x that graph, NULL: not known. */
+static struct tb_cu_node *node_named(CUgraphExec handle, CUgraphNode node, struct tb_cu_exec **x)
 {
-    struct tb_cu_exec *x = exec_of(handle);
-    struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(node)) : NULL;
-
-    if (n)
-        fill_kernel(x, n, function, params, extra);
-    else if (x)
-        x->partial = true;
-}
-
-static void set_shape(CUgraphExec handle, CUgraphNode node, uint32_t gx, uint32_t gy, uint32_t gz,
-                      uint32_t bx, uint32_t by, uint32_t bz, uint32_t shared)
-{
-    struct tb_cu_exec *x = exec_of(handle);
-    struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(node)) : NULL;
-    const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-
-    if (!n)
-        return;
-    memcpy(n->grid, grid, sizeof(grid));
-    memcpy(n->block_dim, block, sizeof(block));
-    n->shared = shared;
-}
-
-static void set_node(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams *p)
-{
-    struct tb_cu_exec *x = exec_of(handle);
-    struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(node)) : NULL;
-
-    if (!n) {
-        if (x)
-            x->partial = true;
-        return;
-    }
-    if (p->type == CU_GRAPH_NODE_TYPE_KERNEL)
-        fill_kernel(x, n, p->kernel.func ? HANDLE(p->kernel.func) : HANDLE(p->kernel.kern),
-                    p->kernel.kernelParams, p->kernel.extra);
-    else if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-        tb_cu_box(&p->memcpy.copyParams, n);
-    else
-        x->partial = true;
-}
-
-static void set_copy(const struct tb_cuda_call *c)
-{
-    if (c->id == TB_CUDA_cuGraphExecMemcpyNodeSetParams) {
-        PARAMS(cuGraphExecMemcpyNodeSetParams);
-        struct tb_cu_exec *x = exec_of(p->hGraphExec);
-        struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(p->hNode)) : NULL;
-        if (n)
-            tb_cu_box(p->copyParams, n);
-    } else {
-        PARAMS(cuGraphExecMemsetNodeSetParams);
-        struct tb_cu_exec *x = exec_of(p->hGraphExec);
-        struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(p->hNode)) : NULL;
-        if (n)
-            fill_memset(n, p->memsetParams);
-    }
+    *x = exec_of(handle);
+    return *x ? tb_cu_exec_node(*x, HANDLE(node)) : NULL;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -361,17 +303,12 @@ bool tb_cu_node_works(const struct tb_cu_node *n)
 
 void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
 {
-    struct tb_cu_alloc *to = tb_cu_alloc_at(n->dst);
-
     if (n->kernel) {
         tb_cu_kernel_accesses(w, n->kernel, n->block, n->param_bytes);
         return;
     }
     w->args = tb_cu_mix(w->args, n->value);
-    if (n->src_bytes)
-        (void)tb_cu_add(w, 'r', n->src, n->src_bytes, 0xffff, TB_DT_UNKNOWN, "src");
-    if (n->dst_bytes && to && to->kind != TB_CU_HOST && to->kind != TB_CU_REGISTERED)
-        (void)tb_cu_add(w, 'w', n->dst, n->dst_bytes, 0xffff, TB_DT_UNKNOWN, "dst");
+    tb_cu_add_copy(w, n->dst, n->dst_bytes, n->src, n->src_bytes);
 }
 
 /* What is hashed node by node is written there: only what the graph reads as a whole is left. */
@@ -521,50 +458,62 @@ static void made(struct tb_cuda_call *c)
         instantiated(*p->phGraphExec, p->hGraph);
 }
 
+static void set_node(struct tb_cu_exec *x, struct tb_cu_node *n, const CUgraphNodeParams *p)
+{
+    if (p->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        FILL_KERNEL(x, n, &p->kernel, KERNEL_OF(&p->kernel));
+    else if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        tb_cu_box(&p->memcpy.copyParams, n);
+    else
+        x->partial = true;
+}
+
+/* All of them begin with the executable graph and the node. */
 static void set(struct tb_cuda_call *c)
 {
+    const struct tb_cuGraphNodeSetEnabled_params *named = c->params;
+    struct tb_cu_exec *x;
+    struct tb_cu_node *n = node_named(named->hGraphExec, named->hNode, &x);
+
+    if (!x)
+        return;
+    if (!n) {
+        x->partial = true;
+        return;
+    }
     switch (c->id) {
     case TB_CUDA_cuGraphExecKernelNodeSetParams: {
         PARAMS(cuGraphExecKernelNodeSetParams);
-        const CUDA_KERNEL_NODE_PARAMS_v1 *k = p->nodeParams;
-        set_kernel(p->hGraphExec, p->hNode, HANDLE(k->func), k->kernelParams, k->extra);
-        set_shape(p->hGraphExec, p->hNode, k->gridDimX, k->gridDimY, k->gridDimZ, k->blockDimX,
-                  k->blockDimY, k->blockDimZ, k->sharedMemBytes);
+        FILL_KERNEL(x, n, p->nodeParams, HANDLE(p->nodeParams->func));
         break;
     }
     case TB_CUDA_cuGraphExecKernelNodeSetParams_v2: {
         PARAMS(cuGraphExecKernelNodeSetParams_v2);
-        const CUDA_KERNEL_NODE_PARAMS *k = p->nodeParams;
-        set_kernel(p->hGraphExec, p->hNode, k->func ? HANDLE(k->func) : HANDLE(k->kern),
-                   k->kernelParams, k->extra);
-        set_shape(p->hGraphExec, p->hNode, k->gridDimX, k->gridDimY, k->gridDimZ, k->blockDimX,
-                  k->blockDimY, k->blockDimZ, k->sharedMemBytes);
+        FILL_KERNEL(x, n, p->nodeParams, KERNEL_OF(p->nodeParams));
         break;
     }
-    case TB_CUDA_cuGraphExecMemcpyNodeSetParams:
-    case TB_CUDA_cuGraphExecMemsetNodeSetParams:
-        set_copy(c);
+    case TB_CUDA_cuGraphExecMemcpyNodeSetParams: {
+        PARAMS(cuGraphExecMemcpyNodeSetParams);
+        tb_cu_box(p->copyParams, n);
         break;
+    }
+    case TB_CUDA_cuGraphExecMemsetNodeSetParams: {
+        PARAMS(cuGraphExecMemsetNodeSetParams);
+        fill_memset(n, p->memsetParams);
+        break;
+    }
     case TB_CUDA_cuGraphExecNodeSetParams: {
         PARAMS(cuGraphExecNodeSetParams);
-        set_node(p->hGraphExec, p->hNode, p->nodeParams);
+        set_node(x, n, p->nodeParams);
         break;
     }
-    case TB_CUDA_cuGraphNodeSetEnabled: {
-        PARAMS(cuGraphNodeSetEnabled);
-        struct tb_cu_exec *x = exec_of(p->hGraphExec);
-        struct tb_cu_node *n = x ? tb_cu_exec_node(x, HANDLE(p->hNode)) : NULL;
-        if (n)
-            n->disabled = !p->isEnabled;
+    case TB_CUDA_cuGraphNodeSetEnabled:
+        n->disabled = !named->isEnabled;
         break;
-    }
     case TB_CUDA_cuGraphExecChildGraphNodeSetParams:
-    case TB_CUDA_cuGraphExecBatchMemOpNodeSetParams: {
-        struct tb_cu_exec *x = exec_named(c);
-        if (x)
-            x->partial = true;
+    case TB_CUDA_cuGraphExecBatchMemOpNodeSetParams:
+        x->partial = true;
         break;
-    }
     }
 }
 

@@ -10,7 +10,6 @@
 
 #include "recorder/cuda/engine.h"
 
-#define HANDLE(x) ((uint64_t)(uintptr_t)(x))
 #define MAX_EDGES 1024u
 
 /* What all calls that name an executable graph and a node begin with. */
@@ -48,10 +47,8 @@ static bool jobs_of(const struct tb_cu_work *w, struct tb_cu_graph_job *job, uin
 static uint32_t fill_batch(const struct tb_cu_exec *x, const struct tb_cu_node *n,
                            const struct tb_cu_graph_job *job, uint32_t jobs, struct tb_fpd_batch *b)
 {
-    *b = (struct tb_fpd_batch){.slots = x->ctx->slots,
-                               .scratch = x->ctx->scratch,
-                               .base = x->ctx->bases + (uint64_t)x->base * sizeof(uint64_t),
-                               .mask = TB_CU_SLOTS - 1};
+    tb_cu_batch_begin(x->ctx, b);
+    b->base = x->ctx->bases + (uint64_t)x->base * sizeof(uint64_t);
     for (uint32_t i = 0; i < jobs; i++)
         b->job[b->jobs++] = (struct tb_fpd_job){.src = job[i].address,
                                                 .bytes = job[i].bytes,
@@ -396,13 +393,9 @@ static void follow(struct tb_cu_exec *x, struct tb_cu_node *n, struct tb_cu_work
 
 static bool set_base(struct tb_cu_exec *x, CUstream stream, bool per_thread, uint64_t value)
 {
-    const struct tb_cu_driver *d = &tb_cu.driver;
     struct tb_fpd_base b = {x->ctx->bases + (uint64_t)x->base * sizeof(uint64_t), value};
-    void *params[] = {&b};
-    __typeof__(cuLaunchKernel) *fn =
-        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
 
-    return fn(x->ctx->set_base, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL) == CUDA_SUCCESS;
+    return tb_cu_launch(x->ctx->set_base, 1, 32, stream, per_thread, &b);
 }
 
 /* Two launches at once would share the word. */

@@ -3,8 +3,6 @@
 
 #include "recorder/cuda/engine.h"
 
-#define PARAMS(name) const struct tb_##name##_params *p = c->params
-
 void tb_cu_here(void)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;

@@ -191,9 +191,6 @@ static void add_file(uint64_t handle, const char *path, bool library)
         (void)close(fd);
 }
 
-#define PARAMS(name) const struct tb_##name##_params *p = c->params
-#define HANDLE(x) ((uint64_t)(uintptr_t)(x))
-
 void tb_cu_module_enter(struct tb_cuda_call *c)
 {
     if (c->id == TB_CUDA_cuModuleUnload) {

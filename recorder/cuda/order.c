@@ -3,8 +3,6 @@
 
 #include "recorder/cuda/engine.h"
 
-#define PARAMS(name) const struct tb_##name##_params *p = c->params
-
 /* An edge is an event with orders instead of memory. */
 static void edge(const char *name, const struct tb_cu_stream *s, const struct tb_cu_event *e)
 {

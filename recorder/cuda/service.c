@@ -50,18 +50,6 @@ static void name(void *function, const char *text)
     tb_cu_unlock();
 }
 
-static uint8_t dtype_named(const char *text)
-{
-    static const char *const names[TB_DT_COUNT] = {
-        "?",    "u8",  "i8",  "i16",  "i32",    "i64",    "f16", "f32", "f64", "bf16",
-        "bool", "c32", "c64", "c128", "f8e4m3", "f8e5m2", "u16", "u32", "u64"};
-
-    for (unsigned i = 1; i < TB_DT_COUNT; i++)
-        if (strcmp(names[i], text) == 0)
-            return (uint8_t)i;
-    return TB_DT_UNKNOWN;
-}
-
 /* The whole of an allocation gets the name; a part of one becomes a block of its own. */
 static void tensor(uint64_t address, uint64_t bytes, const char *dtype, const char *label)
 {
@@ -76,7 +64,7 @@ static void tensor(uint64_t address, uint64_t bytes, const char *dtype, const ch
         a = tb_cu_alloc_at(address);
     }
     if (a) {
-        a->dtype = dtype_named(dtype);
+        a->dtype = (uint8_t)tb_dtype_from_name(dtype, strlen(dtype));
         a->name = label[0] ? tb_cu_text(label) : NULL;
     }
     tb_cu_unlock();
@@ -94,26 +82,11 @@ static bool queue_strided(struct tb_cu_ctx *c, CUstream stream, const struct tb_
                                .src = v->address,
                                .ticket = ticket,
                                .ndim = (uint32_t)v->ndim};
-    void *params[] = {&s};
 
     memcpy(s.size, v->sizes, (size_t)v->ndim * sizeof(*s.size));
     memcpy(s.stride, v->strides, (size_t)v->ndim * sizeof(*s.stride));
     uint32_t grid = tb_fpd_plan_strided(&s, c->sms);
-    return grid && tb_cu.driver.cuLaunchKernel(c->strided, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0,
-                                               stream, params, NULL) == CUDA_SUCCESS;
-}
-
-static bool queue_bytes(struct tb_cu_ctx *c, CUstream stream, const struct tb_rec_view *v,
-                        uint64_t ticket)
-{
-    struct tb_fpd_batch b = {
-        .slots = c->slots, .scratch = c->scratch, .mask = TB_CU_SLOTS - 1, .jobs = 1};
-    void *params[] = {&b};
-
-    b.job[0] = (struct tb_fpd_job){.src = v->address, .bytes = v->bytes, .ticket = ticket};
-    uint32_t grid = tb_fpd_plan(&b, c->sms);
-    return tb_cu.driver.cuLaunchKernel(c->few, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream, params,
-                                       NULL) == CUDA_SUCCESS;
+    return grid && tb_cu_launch(c->strided, grid, TB_FPD_THREADS, stream, false, &s);
 }
 
 /* A context of @device: the current one, or a known one that is made current for @fn's time. */
@@ -158,7 +131,8 @@ static const char *hash_in(int device, CUstream stream, const struct tb_rec_view
     tb_cu_lock();
     drawn = tb_cu_draw(c, 1, &ticket);
     tb_cu_unlock();
-    ok = drawn && (plain ? queue_bytes(c, stream, v, ticket) : queue_strided(c, stream, v, ticket));
+    ok = drawn && (plain ? tb_cu_launch_job(c, stream, false, v->address, v->bytes, ticket)
+                         : queue_strided(c, stream, v, ticket));
     leave_device(pushed);
     if (!ok)
         return drawn ? "the hash could not be launched" : "the table of fingerprints is full";

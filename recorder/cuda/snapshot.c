@@ -116,35 +116,14 @@ static struct tb_cu_snap *snap_new(struct tb_cu_ctx *c, uint64_t bytes)
     return NULL;
 }
 
-/* A hash of nothing: its ticket is stamped when what is before it in the stream is done. */
-static bool stamp(struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t ticket)
-{
-    const struct tb_cu_driver *d = &tb_cu.driver;
-    struct tb_fpd_batch b = {
-        .slots = c->slots, .scratch = c->scratch, .mask = TB_CU_SLOTS - 1, .jobs = 1};
-    void *params[] = {&b};
-    __typeof__(cuLaunchKernel) *fn =
-        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
-
-    b.job[0] = (struct tb_fpd_job){.src = c->scratch, .bytes = 0, .ticket = ticket};
-    uint32_t grid = tb_fpd_plan(&b, c->sms);
-    return grid &&
-           fn(c->few, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream, params, NULL) == CUDA_SUCCESS;
-}
-
 static bool copy(const struct tb_cu_snap *s, CUstream stream, bool per_thread, uint64_t from,
                  uint64_t bytes)
 {
-    const struct tb_cu_driver *d = &tb_cu.driver;
     struct tb_fpd_copy c = {from, s->bytes, bytes};
-    void *params[] = {&c};
-    __typeof__(cuLaunchKernel) *fn =
-        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
     uint64_t blocks = bytes / (4 * TB_FPD_THREADS) + 1, most = 4ull * s->ctx->sms;
     unsigned grid = (unsigned)(blocks < most ? blocks : most);
 
-    return fn(s->ctx->copy, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, stream, params, NULL) ==
-           CUDA_SUCCESS;
+    return tb_cu_launch(s->ctx->copy, grid, TB_FPD_THREADS, stream, per_thread, &c);
 }
 
 /* NULL: it could not be begun. */
@@ -162,7 +141,8 @@ static struct tb_cu_snap *take(struct tb_cu_ctx *c, CUstream stream, bool per_th
     tb_cu.snaps = s;
     tb_cu_unlock();
     if (!drawn || !copy(s, stream, per_thread, from, bytes) ||
-        !stamp(c, stream, per_thread, s->ticket))
+        /* of nothing: the ticket is stamped when what is before it in the stream is done */
+        !tb_cu_launch_job(c, stream, per_thread, c->scratch, 0, s->ticket))
         return NULL;
     *(struct tb_wire_snapshot *)(void *)s->page = (struct tb_wire_snapshot){
         .magic = TB_WIRE_MAGIC,

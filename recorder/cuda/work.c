@@ -282,19 +282,6 @@ void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, 
 
 /* ---------------------------------------------------------------- hashing */
 
-static bool launch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
-                   struct tb_fpd_batch *b)
-{
-    const struct tb_cu_driver *d = &tb_cu.driver;
-    __typeof__(cuLaunchKernel) *fn =
-        per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
-    void *params[] = {b};
-    uint32_t grid = tb_fpd_plan(b, c->sms);
-
-    return grid == 0 || fn(b->jobs <= TB_FPD_FEW ? c->few : c->batch, grid, 1, 1, TB_FPD_THREADS, 1,
-                           1, 0, stream, params, NULL) == CUDA_SUCCESS;
-}
-
 /* Nothing is hashed before the work. */
 static void no_before(struct tb_cu_work *w)
 {
@@ -404,11 +391,7 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
     bool ok = true;
 
     tb_cu_await_slots(w->ctx, w->n);
-    b.slots = w->ctx->slots;
-    b.scratch = w->ctx->scratch;
-    b.base = 0;
-    b.mask = TB_CU_SLOTS - 1;
-    b.jobs = 0;
+    tb_cu_batch_begin(w->ctx, &b);
     tb_cu_lock();
     leave_out(w);
     n = draw(w, flag);
@@ -424,11 +407,11 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
                                 .rate = a->rate};
         if (b.jobs < TB_FPD_MAX)
             continue;
-        ok = launch(w->ctx, w->stream, w->per_thread, &b) && ok;
+        ok = tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &b) && ok;
         b.jobs = 0;
     }
     if (b.jobs)
-        ok = launch(w->ctx, w->stream, w->per_thread, &b) && ok;
+        ok = tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &b) && ok;
     if (!ok)
         give_up(w, flag, "the hash could not be launched");
 }
@@ -457,33 +440,12 @@ static const char *argument(const struct tb_cu_access *a, char *out, size_t size
     return out;
 }
 
-static unsigned size_of(uint8_t dtype)
-{
-    static const uint8_t sizes[TB_DT_COUNT] = {
-        [TB_DT_U8] = 1,  [TB_DT_I8] = 1,  [TB_DT_I16] = 2,   [TB_DT_I32] = 4,    [TB_DT_I64] = 8,
-        [TB_DT_F16] = 2, [TB_DT_F32] = 4, [TB_DT_F64] = 8,   [TB_DT_BF16] = 2,   [TB_DT_BOOL] = 1,
-        [TB_DT_C32] = 4, [TB_DT_C64] = 8, [TB_DT_C128] = 16, [TB_DT_F8E4M3] = 1, [TB_DT_F8E5M2] = 1,
-        [TB_DT_U16] = 2, [TB_DT_U32] = 4, [TB_DT_U64] = 8,
-    };
-
-    return dtype < TB_DT_COUNT ? sizes[dtype] : 0;
-}
-
 /* The type if whole elements of it fill the extent, else bytes. */
 static uint8_t dtype_of(const struct tb_cu_access *a)
 {
-    unsigned size = size_of(a->dtype);
+    unsigned size = tb_dtype_size(a->dtype);
 
     return size && (a->bytes & (size - 1)) == 0 ? a->dtype : TB_DT_U8;
-}
-
-static const char *dtype_name(uint8_t dtype)
-{
-    static const char *const names[TB_DT_COUNT] = {
-        "?",    "u8",  "i8",  "i16",  "i32",    "i64",    "f16", "f32", "f64", "bf16",
-        "bool", "c32", "c64", "c128", "f8e4m3", "f8e5m2", "u16", "u32", "u64"};
-
-    return dtype < TB_DT_COUNT ? names[dtype] : "?";
 }
 
 static uint64_t site_key(const struct tb_cu_work *w)
@@ -560,12 +522,12 @@ static void add_line(struct text *t, const struct tb_cu_access *a)
         add_text(t, "q ? cuda [] - %s\n", a->name);
         return;
     }
-    add_text(t, "%c %s ", a->mode, dtype_name(dtype));
+    add_text(t, "%c %s ", a->mode, tb_dtype_name(dtype));
     if (a->alloc->kind == TB_CU_HOST || a->alloc->kind == TB_CU_REGISTERED)
         add_text(t, "cpu");
     else
         add_text(t, "%s:%d", a->alloc->unstable ? "shared" : "cuda", a->alloc->device);
-    add_text(t, " [%llu] - %s\n", (unsigned long long)(a->bytes / size_of(dtype)),
+    add_text(t, " [%llu] - %s\n", (unsigned long long)(a->bytes / tb_dtype_size(dtype)),
              argument(a, name, sizeof(name)));
 }
 
@@ -617,7 +579,7 @@ static void write_event(struct tb_cu_work *w)
 {
     struct tb_rec_thread *t = tb_cu.api->self();
     struct tb_wire_access wire[TB_CU_ACCESSES];
-    struct tb_wire_event e = {.kind = w->kind, .flags = w->flags, .args = w->args, .open = w->open};
+    struct tb_wire_event e = {.kind = w->kind, .args = w->args, .open = w->open};
 
     if (!t)
         return;
@@ -630,7 +592,6 @@ static void write_event(struct tb_cu_work *w)
     e.accesses = w->n;
     e.range = tb_cu.api->range(t);
     e.step = tb_cu.api->step();
-    e.time_ns = w->time_ns;
     if (tb_cu.config->flags & TB_CFG_INPUTS)
         e.flags |= TB_EVF_READS_HASHED;
     if (w->missing)
