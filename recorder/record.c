@@ -402,6 +402,11 @@ static void snapshot_send(struct tb_rec_thread *t, void *handle, uint64_t seq, u
 
 /* ---------------------------------------------------------------- the rest of the interface */
 
+static uint32_t ring(struct tb_rec_thread *t)
+{
+    return t->ring->number;
+}
+
 static uint32_t generation(void)
 {
     return __atomic_load_n(&tb_rt.generation, __ATOMIC_ACQUIRE);
@@ -438,6 +443,7 @@ void tb_rt_api_init(struct tb_rec_api *api)
         .size = sizeof(*api),
         .config = &tb_rt.config,
         .self = tb_rt_self,
+        .ring = ring,
         .generation = generation,
         .enter = enter,
         .leave = leave,

@@ -92,6 +92,9 @@ struct tb_rec_api {
      * In a forked child the first call attaches the child anew (new nonce, new rings, seq from 0).
      */
     struct tb_rec_thread *(*self)(void);
+    /** ring - number of its ring, from 1: what site_find and range_find say holds for all threads
+     * that write to it, as long as the process lives */
+    uint32_t (*ring)(struct tb_rec_thread *t);
     /** generation - grows in each forked child that attached: a tap drops what it cached per ring
      */
     uint32_t (*generation)(void);

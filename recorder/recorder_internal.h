@@ -62,6 +62,7 @@ struct tb_rt_ring {
     uint8_t *data;
     uint64_t size, head, tail; /* head: ours; tail: as last seen */
     struct tb_rt_table sites, ranges;
+    uint32_t number; /* in the process, from 1 */
     uint32_t thread; /* ordinal whose records are written now */
     bool shared;     /* several threads, under page->shared_lock */
     struct tb_rt_ring *next, *next_free;
@@ -98,6 +99,7 @@ struct tb_rt {
     uint64_t nonce, parent_nonce;
     uint32_t generation, forks;
     uint32_t next_thread;
+    uint32_t ring_numbers;
     uint64_t ring_bytes; /* of all rings so far */
     struct tb_rt_ring *rings, *free_rings, *shared_ring;
     struct tb_rec_thread *free_threads;

@@ -79,6 +79,7 @@ out:
         tb_rt_stop(why);
         return NULL;
     }
+    r->number = ++tb_rt.ring_numbers;
     r->next = tb_rt.rings;
     tb_rt.rings = r;
     tb_rt.ring_bytes += size;

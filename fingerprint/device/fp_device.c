@@ -38,6 +38,10 @@ uint32_t tb_fpd_plan(struct tb_fpd_batch *b, uint32_t sms)
     uint64_t leaves = 0, each;
     uint32_t warp = 0;
 
+    if (b->jobs == 1 && b->job[0].bytes <= TB_FPD_ALONE) { /* most launches are of this kind */
+        b->job[0].first_block = 0;
+        return 1;
+    }
     for (uint32_t k = 0; k < b->jobs; k++)
         if (b->job[k].bytes > TB_FPD_ALONE)
             leaves += taken(b->job[k].bytes, b->job[k].rate);

@@ -77,6 +77,8 @@ static bool room(const struct list *l)
 
 static void give_back(struct tb_cu_alloc *a)
 {
+    a->ordinal = 0;
+    tb_cu_alloc_changed(a);
     a->next_free = tb_cu.free_allocs;
     tb_cu.free_allocs = a;
 }
@@ -127,6 +129,7 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
     if (a)
         *a = (struct tb_cu_alloc){.base = base,
                                   .bytes = bytes,
+                                  .version = a->version + 1,
                                   .ordinal = tb_cu.api->alloc_new(),
                                   .device = device,
                                   .kind = kind,
@@ -179,13 +182,25 @@ void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes)
     remove_range(&l, base, bytes);
 }
 
+void tb_cu_alloc_changed_of(int device)
+{
+    for (uint32_t i = 0; i < tb_cu.allocs; i++)
+        if (tb_cu.alloc[i]->device == device)
+            tb_cu_alloc_changed(tb_cu.alloc[i]);
+    for (uint32_t i = 0; i < tb_cu.blocks; i++)
+        if (tb_cu.block[i]->device == device)
+            tb_cu_alloc_changed(tb_cu.block[i]);
+}
+
 void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device)
 {
     struct list l = allocations();
 
     for (uint32_t i = base ? upper(&l, base - 1) : 0;
-         i < *l.count && (*l.array)[i]->base - base < bytes; i++)
+         i < *l.count && (*l.array)[i]->base - base < bytes; i++) {
         (*l.array)[i]->device = device;
+        tb_cu_alloc_changed((*l.array)[i]);
+    }
 }
 
 void tb_cu_alloc_mapped(uint64_t base, uint64_t handle)
@@ -194,21 +209,27 @@ void tb_cu_alloc_mapped(uint64_t base, uint64_t handle)
     struct tb_cu_alloc *a = at(&l, base);
 
     for (uint32_t i = 0; a && i < tb_cu.allocs; i++)
-        if (tb_cu.alloc[i] != a && tb_cu.alloc[i]->mapped == handle)
+        if (tb_cu.alloc[i] != a && tb_cu.alloc[i]->mapped == handle) {
             a->unstable = tb_cu.alloc[i]->unstable = true;
+            tb_cu_alloc_changed(a);
+            tb_cu_alloc_changed(tb_cu.alloc[i]);
+        }
     if (a)
         a->mapped = handle;
 }
 
 void tb_cu_block(int device, uint64_t base, uint64_t bytes)
 {
-    struct list b = blocks();
+    struct list b = blocks(), l = allocations();
     struct tb_cu_alloc *a;
 
     if (!bytes) {
         remove_range(&b, base, 1);
         return;
     }
+    struct tb_cu_alloc *around = at(&l, base);
+    if (around)
+        tb_cu_alloc_changed(around);
     a = tb_cu_alloc_new(base, bytes, device, TB_CU_DEVICE);
     if (a)
         add(&b, a);
@@ -229,6 +250,15 @@ void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset)
     memmove(&a->bound[i + 1], &a->bound[i], (size_t)(a->bounds - i) * sizeof(a->bound[0]));
     a->bound[i] = offset;
     a->bounds++;
+    if (a->split)
+        tb_cu_alloc_changed(a);
+}
+
+void tb_cu_split(struct tb_cu_alloc *a)
+{
+    if (!a->split)
+        tb_cu_alloc_changed(a);
+    a->split = true;
 }
 
 void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes)

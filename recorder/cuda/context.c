@@ -247,16 +247,17 @@ static struct tb_cu_ctx *add(CUcontext handle, bool *mine)
 
 struct tb_cu_ctx *tb_cu_ctx(void)
 {
+    struct tb_cu_tls *tls = &tb_cu_tls;
     CUcontext now = NULL;
     bool mine = false;
 
-    if (tb_unlikely(!tb_cu_tls.may_call || !tb_cu.driver.cuCtxGetCurrent ||
+    if (tb_unlikely(!tls->may_call || !tb_cu.driver.cuCtxGetCurrent ||
                     tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || !now))
         return NULL;
     struct tb_cu_ctx *c = known(now);
     if (c) {
-        tb_cu_tls.device = c->device;
-        tb_cu_tls.context = now;
+        tls->device = c->device;
+        tls->context = now;
     }
     if (tb_unlikely(!c))
         c = add(now, &mine);
@@ -358,7 +359,10 @@ bool tb_cu_launch(CUfunction f, uint32_t grid, uint32_t threads, CUstream stream
         per_thread && d->cuLaunchKernel_ptsz ? d->cuLaunchKernel_ptsz : d->cuLaunchKernel;
     void *params[] = {param};
 
-    return fn(f, grid, 1, 1, threads, 1, 1, 0, stream, params, NULL) == CUDA_SUCCESS;
+    tb_cuda_own = true;
+    CUresult r = fn(f, grid, 1, 1, threads, 1, 1, 0, stream, params, NULL);
+    tb_cuda_own = false;
+    return r == CUDA_SUCCESS;
 }
 
 void tb_cu_batch_begin(const struct tb_cu_ctx *c, struct tb_fpd_batch *b)

@@ -118,13 +118,14 @@ static void CUPTIAPI on_call(void *unused, CUpti_CallbackDomain domain, CUpti_Ca
                              const void *cbdata)
 {
     const CUpti_CallbackData *data = cbdata;
-    struct tb_cuda_call call = {.id = id, .legal = cupti.legal};
 
     (void)unused;
-    if (domain != CUPTI_CB_DOMAIN_DRIVER_API)
+    if (domain != CUPTI_CB_DOMAIN_DRIVER_API || tb_cuda_own)
         return;
-    call.params = data->functionParams;
-    call.user = data->correlationData;
+    struct tb_cuda_call call = {.id = id,
+                                .legal = cupti.legal,
+                                .params = data->functionParams,
+                                .user = data->correlationData};
     if (data->callbackSite == CUPTI_API_ENTER) {
         on_enter(&call, data);
         return;

@@ -3,9 +3,10 @@
  * each other.
  *
  * start.c and calls.def know which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c
- * keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work; work.c
- * queues its hashes and writes its event; context.c prepares a context for that; params.c reads
- * arguments; learn.c finds out what is written through them where no code tells.
+ * keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work; params.c
+ * reads arguments, access.c finds what they lead to, plan.c knows it of a launch that was seen
+ * before; learn.c finds out what is written through them where no code tells; work.c queues the
+ * hashes, event.c writes the event; context.c prepares a context for that.
  *
  * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
  */
@@ -116,10 +117,10 @@ enum tb_cu_memory {
 
 /** struct tb_cu_uses - the last uses of an allocation, each of an extent */
 struct tb_cu_uses {
-    uint8_t n, next;
-    bool several;    /* streams have used it, or one whose order is not followed alone */
-    bool unsaid;     /* an event's number is not known yet */
-    uint32_t stream; /* index of the only one */
+    uint8_t n, next, last; /* last: where the last one was put */
+    bool several;          /* streams have used it, or one whose order is not followed alone */
+    bool unsaid;           /* an event's number is not known yet */
+    uint32_t stream;       /* index of the only one */
     struct tb_cu_use {
         uint32_t stream; /* index in the clocks */
         bool guessed;    /* the extent is all that a pointer may be for */
@@ -133,7 +134,8 @@ struct tb_cu_uses {
 struct tb_cu_alloc {
     struct tb_cu_alloc *next_free;
     uint64_t base, bytes;
-    uint64_t ordinal; /* in the process, from 1; never used again */
+    uint64_t ordinal; /* in the process, from 1; never used again; 0: it is gone */
+    uint32_t version; /* grows when something changes by which an access to it may look different */
     int device;
     uint8_t kind;    /* enum tb_cu_memory */
     uint8_t dtype;   /* as twinbit.h said, TB_DT_UNKNOWN: not */
@@ -163,6 +165,7 @@ struct tb_cu_code {
 };
 
 #define TB_CU_PARAM_BYTES 4096u
+#define TB_CU_PARAM_ROOM (TB_CU_PARAM_BYTES + 16u) /* whole words are written */
 #define TB_CU_PARAMS 512u
 
 struct tb_cu_param {
@@ -183,9 +186,11 @@ struct tb_cu_kernel {
     uint64_t site_hash;
     uint64_t launches;
     struct tb_cu_learn *learn; /* what its launches were seen to write */
+    struct tb_cu_plan **plan;  /* TB_CU_PLANS of launches, by their arguments; NULL: none yet */
     bool ready;                /* params were asked for */
     struct tb_cu_kernel *next_new;
     bool blind;    /* params could not be had */
+    bool gaps;     /* there is padding between them */
     bool filtered; /* the user wants none of it */
     uint32_t globals;
     struct tb_cu_alloc **global;
@@ -203,9 +208,10 @@ struct tb_cu_clocks {
 struct tb_cu_stream {
     uint64_t handle; /* with the thread in it for a thread's default stream */
     uint32_t ordinal;
-    uint32_t index;   /* in the clocks */
-    bool blocking;    /* ordered with the legacy stream */
-    uint64_t capture; /* number of the capture that it takes part in, 0: none */
+    uint32_t index;      /* in the clocks */
+    bool blocking;       /* ordered with the legacy stream */
+    uint64_t capture;    /* number of the capture that it takes part in, 0: none */
+    uint64_t host_waits; /* when `known` took in what the host had waited for */
     struct tb_cu_clocks known;
 };
 
@@ -319,6 +325,11 @@ void tb_cu_undraw(struct tb_cu_ctx *c, uint64_t ticket);
 #define TB_CU_SNAPSHOTS 32u /* events that are wanted, at most */
 struct tb_cu_snap;
 
+/** struct tb_cu_shape - how many threads a launch has */
+struct tb_cu_shape {
+    uint32_t grid[3], block[3], shared;
+};
+
 enum tb_cu_access_flags {
     TB_CU_HASH = 1u << 0,     /* a fingerprint is wanted, behind the work */
     TB_CU_BEFORE = 1u << 1,   /* before it */
@@ -332,13 +343,28 @@ struct tb_cu_access {
     uint64_t ordinal, offset, bytes;
     uint64_t twin; /* DEVICE address of the same bytes, where these may not be read; 0: none */
     uint64_t ticket;
-    uint64_t before; /* CHANGE: of the hash before the work */
-    uint32_t table;  /* 0: no fingerprint */
-    uint32_t rate;   /* of sampling, 0: all */
-    uint16_t word;   /* offset in the parameters; 0xffff: see @name */
+    uint64_t before;  /* CHANGE: of the hash before the work */
+    uint32_t version; /* of @alloc */
+    uint32_t table;   /* 0: no fingerprint */
+    uint32_t rate;    /* of sampling, 0: all */
+    uint16_t word;    /* offset in the parameters; 0xffff: see @name */
     uint8_t mode, dtype, flags;
+    bool guessed; /* the extent is all that a pointer may be for */
     bool by_code; /* TB_CFG_LEARN: the code may write it */
     const char *name;
+};
+
+#define TB_CU_PLANNED 32u /* accesses of a launch that has a plan, at most */
+
+/** struct tb_cu_again - a launch by a plan, ready to be hashed and written */
+struct tb_cu_again {
+    struct tb_rec_thread *thread;
+    uint32_t site; /* id on the thread's ring */
+    uint32_t accesses, hashes;
+    struct tb_wire_access wire[TB_CU_PLANNED + 1];
+    struct tb_fpd_job job[TB_CU_PLANNED];
+    struct tb_wire_access *hashed[TB_CU_PLANNED]; /* the place of its ticket in @wire */
+    struct tb_cu_alloc *alloc[TB_CU_PLANNED];
 };
 
 /** struct tb_cu_work - one event in the making */
@@ -351,9 +377,12 @@ struct tb_cu_work {
     uint8_t kind;     /* enum tb_wire_event_kind */
     const char *name; /* of the event */
     struct tb_cu_kernel *kernel;
-    uint32_t grid[3], block[3], shared;
-    char detail[96]; /* further "\tkey=value" of the site */
-    bool plain;      /* a copy of bytes in a row: behind it both ends are equal */
+    struct tb_cu_shape shape; /* of a launch */
+    bool plain;               /* a copy of bytes in a row: behind it both ends are equal */
+    bool unsure;              /* an argument is no address that we know, but could become one */
+    struct tb_cu_plan *plan;  /* was made of it; NULL: none */
+    uint64_t plan_stamp;
+    bool again; /* a launch by a plan: what `plan_run` has in place of accesses */
     uint64_t args, open, seq;
     uint64_t hashed;           /* bytes so far */
     bool torn;                 /* it met another stream's use of the same memory */
@@ -364,13 +393,20 @@ struct tb_cu_work {
     bool snapshot;             /* the user wants its bytes */
     uint32_t snaps;
     uint32_t n;
-    struct tb_cu_access access[TB_CU_ACCESSES]; /* what follows is not zeroed */
+    char detail[96]; /* further "\tkey=value" of the site; what follows is not zeroed */
+    union {
+        struct tb_cu_access access[TB_CU_ACCESSES];
+        struct tb_cu_again plan_run;
+    };
     struct tb_cu_snap *snap[TB_CU_WORK_SNAPS];
     uint32_t snap_access[TB_CU_WORK_SNAPS];
 };
 
-/** tb_cu_work_new - an empty one, or NULL; tb_cu_work_drop gives back */
+/** tb_cu_work_new - an empty one, or NULL; tb_cu_work_drop gives back. tb_cu_work_take - the same
+ * under the lock */
 struct tb_cu_work *tb_cu_work_new(uint8_t kind, const char *name, CUstream stream, bool per_thread);
+struct tb_cu_work *tb_cu_work_take(uint8_t kind, const char *name, CUstream stream,
+                                   bool per_thread);
 void tb_cu_work_drop(struct tb_cu_work *w);
 /** tb_cu_add - one access to [@address, @address + @bytes) if that is memory we know; under the
  * lock
@@ -380,6 +416,26 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
                uint8_t dtype, const char *name);
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
                      uint8_t dtype);
+/** tb_cu_is_sole - no stream but @w's, whose order is followed, has used what @uses are of */
+static inline bool tb_cu_is_sole(const struct tb_cu_work *w, const struct tb_cu_uses *uses)
+{
+    return !uses->several && (!uses->n || uses->stream == w->order->index);
+}
+/** tb_cu_unordered - does @a meet a use of the same bytes that nothing orders with @w? Under the
+ * lock */
+bool tb_cu_unordered(const struct tb_cu_work *w, const struct tb_cu_access *a);
+/** tb_cu_note_use - @w uses what @a says; under the lock */
+void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a);
+/** tb_cu_add_order - its stream as an access, always the last one */
+void tb_cu_add_order(struct tb_cu_work *w);
+/** tb_cu_wire - an access as the ring has it */
+struct tb_wire_access tb_cu_wire(const struct tb_cu_access *a);
+/** tb_cu_event_write - its event, and coverage rows of what is missing; the site's id and ring into
+ * its plan */
+void tb_cu_event_write(struct tb_cu_work *w);
+/** tb_cu_event_put - the same with site and accesses as they go to the ring */
+void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t site,
+                     const struct tb_wire_access *wire, uint32_t n);
 /** tb_cu_work_before - queue the hashes of what is read (TB_CFG_INPUTS) */
 void tb_cu_work_before(struct tb_cu_work *w);
 /** tb_cu_work_end - the work is queued: hash what it wrote, write the event, now or when CUDA may
@@ -389,6 +445,8 @@ void tb_cu_work_end(struct tb_cu_work *w);
 void tb_cu_work_ordered(struct tb_cu_work *w);
 /** tb_cu_work_write - the event alone. Takes @w */
 void tb_cu_work_write(struct tb_cu_work *w);
+/** tb_cu_work_over - its event is written. Takes @w */
+void tb_cu_work_over(struct tb_cu_work *w);
 /** tb_cu_detail - "\tkey=value" for the site */
 void tb_cu_detail(struct tb_cu_work *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -404,11 +462,12 @@ struct tb_cu_found {
 };
 
 /*
- * The library's only state. `api`, `front`, `driver` and `config` are written once, by
- * tb_cuda_start(); `on` last of all. The rest under `lock`.
+ * The library's only state. `api`, `front`, `driver`, `config`, `at_enter` and `windowed` are
+ * written once, by tb_cuda_start(); `on` last of all. The rest under `lock`.
  */
 struct tb_cu {
-    uint32_t on; /* atomic */
+    uint32_t on;             /* atomic */
+    bool at_enter, windowed; /* tb_cu_at_enter(); not all steps are wanted */
     uint32_t lock;
     const struct tb_rec_api *api;
     const struct tb_wire_config *config;
@@ -425,18 +484,21 @@ struct tb_cu {
     uint32_t blocks, block_capacity;
     struct tb_cu_alloc *free_allocs;
     uint64_t alloc_changes; /* of either list */
+    uint64_t versions;      /* how often an allocation's version has grown */
     struct tb_cu_found found[TB_CU_FOUND];
     struct tb_cu_map images, codes, kernels, streams, events, execs;
     uint32_t blocking_streams; /* beside the legacy one */
     uint32_t stream_ordinals, stream_indices, event_ordinals;
     struct tb_cu_stream legacy;
     struct tb_cu_clocks host; /* what the host has waited for */
+    uint64_t host_waits;      /* grows with it; from 0, as those of streams */
     struct tb_cu_work *free_works;
     uint32_t captures; /* under way; atomic */
     uint64_t capture_numbers;
     struct tb_cu_map unknown;
-    struct tb_cu_kernel *new_kernels; /* not asked for yet */
-    uint32_t learners;                /* kernels whose launches must be looked at early; atomic */
+    struct tb_cu_kernel *new_kernels; /* not asked for yet; only with TB_CFG_DEFER */
+    uint64_t plan_stamps;
+    uint32_t learners; /* kernels whose launches must be looked at early; atomic */
     struct tb_cu_node *free_nodes;
     struct tb_cu_exec *free_execs;
     uint32_t bases; /* words that are in use */
@@ -472,11 +534,43 @@ extern _Thread_local struct tb_cu_tls tb_cu_tls;
 /** tb_cu_at_enter - must work be looked at before it is queued? */
 static inline bool tb_cu_at_enter(void)
 {
-    return (tb_cu.config->flags & TB_CFG_INPUTS) || tb_cu.config->snapshots[0];
+    return tb_cu.at_enter;
 }
 
-void tb_cu_lock(void);
-void tb_cu_unlock(void);
+/** tb_cu_has_learners - are there kernels whose launches must be looked at early? */
+static inline bool tb_cu_has_learners(void)
+{
+    return __atomic_load_n(&tb_cu.learners, __ATOMIC_RELAXED) != 0;
+}
+
+/* No memory is mapped below: such a number is none that becomes an address. */
+#define TB_CU_LOWEST (1ull << 20)
+
+/** tb_cu_unsure - what @w does with the argument @v depends on what memory there is */
+static inline void tb_cu_unsure(struct tb_cu_work *w, uint64_t v)
+{
+    w->unsure = w->unsure || v >= TB_CU_LOWEST;
+}
+
+void tb_cu_lock_slow(void);
+void tb_cu_unlock_slow(void);
+
+/* 0 open, 1 held, 2 held and somebody may wait */
+static inline void tb_cu_lock(void)
+{
+    uint32_t seen = 0;
+
+    if (tb_unlikely(!__atomic_compare_exchange_n(&tb_cu.lock, &seen, 1, false, __ATOMIC_ACQUIRE,
+                                                 __ATOMIC_RELAXED)))
+        tb_cu_lock_slow();
+}
+
+static inline void tb_cu_unlock(void)
+{
+    if (tb_unlikely(__atomic_exchange_n(&tb_cu.lock, 0, __ATOMIC_RELEASE) == 2))
+        tb_cu_unlock_slow();
+}
+
 /** tb_cu_recording - is work of this thread recorded at all now? */
 bool tb_cu_recording(void);
 /** tb_cu_cover - a coverage row; without the lock */
@@ -512,6 +606,16 @@ void tb_cu_block(int device, uint64_t base, uint64_t bytes);
 void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device);
 /** tb_cu_extent - what of @a a pointer at @offset is for */
 void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes);
+/** tb_cu_alloc_changed - accesses to it may look different now */
+static inline void tb_cu_alloc_changed(struct tb_cu_alloc *a)
+{
+    a->version++;
+    tb_cu.versions++;
+}
+/** tb_cu_alloc_changed_of - those of @device */
+void tb_cu_alloc_changed_of(int device);
+/** tb_cu_split - streams use parts of @a */
+void tb_cu_split(struct tb_cu_alloc *a);
 /** tb_cu_bound - something begins or ends at @offset of @a */
 void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset);
 struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind);
@@ -535,12 +639,38 @@ void tb_cu_kernels_forget(void);
 
 /* ---------------------------------------------------------------- params.c */
 
-/** tb_cu_params - the arguments of a launch as one block; bytes of it, 0: unknown */
+/** tb_cu_params - the arguments of a launch as one block, with zeros behind them up to a whole
+ * word; bytes of it, 0: unknown */
 uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
-                      uint8_t block[TB_CU_PARAM_BYTES]);
+                      uint8_t block[TB_CU_PARAM_ROOM]);
 /** tb_cu_kernel_accesses - what a launch with that block may read and write; under the lock */
 void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const uint8_t *block,
                            uint32_t bytes);
+
+/* ---------------------------------------------------------------- plan.c */
+
+#define TB_CU_PLANS 64u
+
+/** struct tb_cu_asked - what a launch was called with, and where */
+struct tb_cu_asked {
+    const uint8_t *block; /* its arguments */
+    uint32_t bytes;
+    bool early; /* it is not queued yet */
+    struct tb_rec_thread *thread;
+    uint32_t ring;         /* number of the thread's ring */
+    struct tb_cu_ctx *ctx; /* NULL: by no plan */
+};
+/** tb_cu_plan_use - make @w, empty but for its launch and stream, ready as an equal launch before
+ * it was; false: there was none, or what it led to has changed. Under the lock */
+bool tb_cu_plan_use(struct tb_cu_work *w, const struct tb_cu_asked *asked);
+/** tb_cu_plan_keep - the accesses of @w were found: so for launches like it. Under the lock */
+void tb_cu_plan_keep(struct tb_cu_work *w, const struct tb_cu_asked *asked);
+/** tb_cu_plan_site - the site of @w has that id on that ring; with the lock taken */
+void tb_cu_plan_site(struct tb_cu_work *w, uint32_t ring, uint32_t site);
+/** tb_cu_again_end - the launch is queued: hash what it wrote, write the event. Takes @w */
+void tb_cu_again_end(struct tb_cu_work *w);
+/** tb_cu_again_undraw - nothing will be hashed */
+void tb_cu_again_undraw(struct tb_cu_work *w);
 
 /* ---------------------------------------------------------------- learn.c (under the lock) */
 
@@ -548,6 +678,11 @@ void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const u
 bool tb_cu_learns(const struct tb_cu_kernel *k);
 /** tb_cu_learn_plan - which of @w's accesses to hash, before and after it; @block: its arguments */
 void tb_cu_learn_plan(struct tb_cu_work *w, const uint8_t *block, uint32_t bytes);
+/** tb_cu_learn_stable - version of what is known of such launches, if all is; 0: not yet.
+ * tb_cu_learn_again - is that still so, and this launch none that looks again? Then it is counted
+ */
+uint32_t tb_cu_learn_stable(const struct tb_cu_work *w);
+bool tb_cu_learn_again(const struct tb_cu_kernel *k, struct tb_cu_learn *l, uint32_t version);
 /** tb_cu_learn_note - its hashes are queued: look at them later */
 void tb_cu_learn_note(struct tb_cu_work *w);
 /** tb_cu_learn_end - the process ends: what was learnt, as coverage rows, if the test mode wants it
@@ -556,7 +691,13 @@ void tb_cu_learn_end(void);
 
 /* ---------------------------------------------------------------- stream.c (under the lock) */
 
-struct tb_cu_stream *tb_cu_stream(CUstream handle, bool per_thread);
+struct tb_cu_stream *tb_cu_stream_find(CUstream handle, bool per_thread);
+static inline struct tb_cu_stream *tb_cu_stream(CUstream handle, bool per_thread)
+{
+    if (tb_likely(!handle && !per_thread && tb_cu.stream_indices))
+        return &tb_cu.legacy;
+    return tb_cu_stream_find(handle, per_thread);
+}
 void tb_cu_stream_new(CUstream handle, bool blocking);
 void tb_cu_stream_gone(CUstream handle);
 /** tb_cu_stream_tick - work is queued in @s: what is before it, and its own time */
@@ -575,7 +716,12 @@ void tb_cu_capture_end(uint64_t number);
 bool tb_cu_meet(const struct tb_cu_stream *s, const struct tb_cu_use *use);
 /** tb_cu_capturing - is @stream being captured? Asks CUDA where that is allowed; without the lock
  */
-bool tb_cu_capturing(CUstream stream, bool per_thread);
+bool tb_cu_is_capturing(CUstream stream, bool per_thread);
+static inline bool tb_cu_capturing(CUstream stream, bool per_thread)
+{
+    return tb_unlikely(__atomic_load_n(&tb_cu.captures, __ATOMIC_RELAXED) != 0) &&
+           tb_cu_is_capturing(stream, per_thread);
+}
 
 /* ---------------------------------------------------------------- handlers by kind of call */
 
@@ -636,8 +782,8 @@ bool tb_cu_snapshot_due(const struct tb_cu_work *w);
 void tb_cu_snapshot_take(struct tb_cu_work *w, uint8_t mode);
 void tb_cu_snapshot_send(struct tb_cu_work *w);
 void tb_cu_snapshots_release(const struct tb_cu_ctx *c);
-/** tb_cu_may_look - may @w's context read @a? */
-bool tb_cu_may_look(const struct tb_cu_work *w, const struct tb_cu_alloc *a);
+/** tb_cu_may_look - may @c read @a? */
+bool tb_cu_may_look(const struct tb_cu_ctx *c, const struct tb_cu_alloc *a);
 bool tb_cu_snapshot(struct tb_rec_thread *t, int device, void *stream, const struct tb_rec_view *v,
                     uint64_t seq, uint32_t access);
 /** tb_cu_service - what other taps may ask; static */

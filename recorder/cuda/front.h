@@ -59,6 +59,10 @@ void tb_cuda_exit(struct tb_cuda_call *call);
  */
 void tb_cuda_legal(void);
 
+/** tb_cuda_own - this thread is in a launch of the engine's own: its calls need not be handed over
+ */
+extern _Thread_local bool tb_cuda_own;
+
 /** tb_cuda_unknown - a call with an id that the front end has no params for: counted, reported */
 void tb_cuda_unknown(uint32_t id, const char *name);
 

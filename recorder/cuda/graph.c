@@ -72,7 +72,7 @@ static bool keep_block(struct tb_cu_node *n, const uint8_t *block, uint32_t byte
 static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t function,
                         void **params, void **extra)
 {
-    uint8_t block[TB_CU_PARAM_BYTES];
+    uint8_t block[TB_CU_PARAM_ROOM];
     uint32_t bytes;
 
     n->kernel = tb_cu_kernel(function);

@@ -33,7 +33,7 @@ static bool jobs_of(const struct tb_cu_work *w, struct tb_cu_graph_job *job, uin
 
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
-        if (!(a->flags & TB_CU_HASH) || !tb_cu_may_look(w, a->alloc))
+        if (!(a->flags & TB_CU_HASH) || !tb_cu_may_look(w->ctx, a->alloc))
             continue;
         if (n == TB_FPD_MAX)
             return false;
@@ -458,9 +458,9 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
     if (!w)
         return;
     w->kernel = n->kernel;
-    memcpy(w->grid, n->grid, sizeof(w->grid));
-    memcpy(w->block, n->block_dim, sizeof(w->block));
-    w->shared = n->shared;
+    memcpy(w->shape.grid, n->grid, sizeof(w->shape.grid));
+    memcpy(w->shape.block, n->block_dim, sizeof(w->shape.block));
+    w->shape.shared = n->shared;
     tb_cu_detail(w, "\tgraph=1");
     tb_cu_lock();
     w->order = tb_cu_stream(stream, per_thread);

@@ -109,6 +109,7 @@ static bool ask_params(struct tb_cu_kernel *k)
             r = d->cuKernelGetParamInfo((CUkernel)(uintptr_t)k->handle, n, &offset, &size);
         if (r != CUDA_SUCCESS || offset + size > TB_CU_PARAM_BYTES)
             break;
+        k->gaps = k->gaps || offset != k->param_bytes;
         list[n++] = (struct tb_cu_param){(uint16_t)offset, (uint16_t)size};
         k->param_bytes = (uint32_t)(offset + size);
     }
@@ -163,8 +164,10 @@ static void ask_globals(struct tb_cu_kernel *k)
             if (a)
                 a->code = k->code->handle;
         }
-        if (a && !a->name)
+        if (a && !a->name) {
             a->name = tb_cu_text(name);
+            tb_cu_alloc_changed(a);
+        }
         if (a)
             k->global[k->globals++] = a;
         tb_cu_unlock();

@@ -7,7 +7,7 @@
 struct launch {
     CUfunction f;
     CUstream stream;
-    uint32_t grid[3], block[3], shared;
+    struct tb_cu_shape shape;
     void **params, **extra;
     bool per_thread, old; /* old: arguments were set by cuParamSet */
     const char *name;
@@ -16,17 +16,18 @@ struct launch {
 #define FROM_KERNEL(p)                                                                             \
     {                                                                                              \
         .f = (p)->f, .stream = (p)->hStream,                                                       \
-        .grid = {(p)->gridDimX, (p)->gridDimY, (p)->gridDimZ},                                     \
-        .block = {(p)->blockDimX, (p)->blockDimY, (p)->blockDimZ}, .shared = (p)->sharedMemBytes,  \
+        .shape = {{(p)->gridDimX, (p)->gridDimY, (p)->gridDimZ},                                   \
+                  {(p)->blockDimX, (p)->blockDimY, (p)->blockDimZ},                                \
+                  (p)->sharedMemBytes},                                                            \
         .params = (p)->kernelParams                                                                \
     }
 
 static void from_config(const CUlaunchConfig *c, struct launch *l)
 {
     *l = (struct launch){.stream = c->hStream,
-                         .grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
-                         .block = {c->blockDimX, c->blockDimY, c->blockDimZ},
-                         .shared = c->sharedMemBytes};
+                         .shape = {{c->gridDimX, c->gridDimY, c->gridDimZ},
+                                   {c->blockDimX, c->blockDimY, c->blockDimZ},
+                                   c->sharedMemBytes}};
 }
 
 static bool read_call(const struct tb_cuda_call *c, struct launch *l)
@@ -98,83 +99,116 @@ static bool chosen(struct tb_cu_kernel *k)
     return false;
 }
 
-/* @early: the launch is not queued yet. */
-static struct tb_cu_work *begin(const struct tb_cuda_call *c, bool early)
+/* What a launch by a plan needs. With DEFER the work waits, and its thread may end meanwhile. */
+static void may_plan(struct tb_cu_asked *asked)
 {
-    uint8_t block[TB_CU_PARAM_BYTES];
-    struct tb_cu_kernel *k;
-    struct tb_cu_work *w;
-    struct launch l;
-
-    if (!read_call(c, &l)) {
-        not_looked_into(c);
-        return NULL;
-    }
-    k = l.f ? tb_cu_kernel((uint64_t)(uintptr_t)l.f) : NULL;
-    if (!k || tb_cu_capturing(l.stream, l.per_thread) || !chosen(k))
-        return NULL;
-    w = tb_cu_work_new(TB_EV_LAUNCH, k->name, l.stream, l.per_thread);
-    if (!w)
-        return NULL;
-    w->kernel = k;
-    memcpy(w->grid, l.grid, sizeof(w->grid));
-    memcpy(w->block, l.block, sizeof(w->block));
-    w->shared = l.shared;
-    if (k->info && (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
-        tb_cu_here();
-    uint32_t bytes = tb_cu_params(k, l.params, l.extra, block);
-    if (k->blind || (!bytes && k->param_bytes))
-        w->missing = "its parameters could not be read";
-    tb_cu_lock();
-    w->order = tb_cu_stream(l.stream, l.per_thread);
-    (void)tb_cu_stream_tick(w->order);
-    tb_cu_kernel_accesses(w, k, block, bytes);
-    if (early && tb_cu_learns(k))
-        tb_cu_learn_plan(w, block, bytes);
-    tb_cu_unlock();
-    return w;
+    if (tb_cu.config->flags & TB_CFG_DEFER)
+        return;
+    asked->thread = tb_cu.api->self();
+    asked->ctx = asked->thread ? tb_cu_ctx() : NULL;
+    if (!asked->ctx)
+        return;
+    asked->ring = tb_cu.api->ring(asked->thread);
+    tb_cu_await_slots(asked->ctx, TB_CU_PLANNED);
 }
 
-/* There are kernels to learn from; is this one of them? */
-static bool learns(const struct tb_cuda_call *c)
+/* Under the lock. */
+static void describe(struct tb_cu_work *w, struct tb_cu_kernel *k, const struct launch *l,
+                     const struct tb_cu_asked *asked)
 {
-    struct launch l;
+    w->kernel = k;
+    w->shape = l->shape;
+    if (k->blind || (!asked->bytes && k->param_bytes))
+        w->missing = "its parameters could not be read";
+    w->order = tb_cu_stream(l->stream, l->per_thread);
+    (void)tb_cu_stream_tick(w->order);
+    if (tb_likely(!w->missing && tb_cu_plan_use(w, asked)))
+        return;
+    tb_cu_kernel_accesses(w, k, asked->block, asked->bytes);
+    if (asked->early && tb_cu_learns(k))
+        tb_cu_learn_plan(w, asked->block, asked->bytes);
+    tb_cu_plan_keep(w, asked);
+}
 
-    if (!__atomic_load_n(&tb_cu.learners, __ATOMIC_RELAXED) || !read_call(c, &l))
-        return false;
-    struct tb_cu_kernel *k = l.f ? tb_cu_kernel((uint64_t)(uintptr_t)l.f) : NULL;
-    return k && tb_cu_learns(k);
+static struct tb_cu_kernel *kernel_of(const struct launch *l)
+{
+    return tb_likely(l->f != NULL) ? tb_cu_kernel(HANDLE(l->f)) : NULL;
+}
+
+/* @early: the launch is not queued yet. */
+static struct tb_cu_work *begin(struct tb_cu_kernel *k, const struct launch *l, bool early)
+{
+    uint8_t block[TB_CU_PARAM_ROOM];
+    struct tb_cu_work *w;
+
+    if (!k || tb_cu_capturing(l->stream, l->per_thread) || !chosen(k))
+        return NULL;
+    if (k->info && (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
+        tb_cu_here();
+    struct tb_cu_asked asked = {block, tb_cu_params(k, l->params, l->extra, block), .early = early};
+    if (!tb_cu_at_enter() && tb_cu_tls.may_call)
+        may_plan(&asked);
+    tb_cu_lock();
+    w = tb_cu_work_take(TB_EV_LAUNCH, k->name, l->stream, l->per_thread);
+    if (w)
+        describe(w, k, l, &asked);
+    tb_cu_unlock();
+    return w;
 }
 
 /* In place of a struct tb_cu_work: the launch was looked at, and nothing is to be recorded. */
 #define NOTHING 1u
 
+static bool is_host_function(const struct tb_cuda_call *c)
+{
+    return c->id == TB_CUDA_cuLaunchHostFunc || c->id == TB_CUDA_cuLaunchHostFunc_ptsz;
+}
+
+/* Only called where there are launches that must be looked at before they are queued. */
 void tb_cu_launch_enter(struct tb_cuda_call *c)
 {
-    struct tb_cu_work *w;
+    struct launch l;
 
-    if (c->id == TB_CUDA_cuLaunchHostFunc || c->id == TB_CUDA_cuLaunchHostFunc_ptsz ||
-        !tb_cu_recording() || !(tb_cu_at_enter() || learns(c)))
+    if (is_host_function(c) || !tb_cu_recording())
         return;
-    w = begin(c, true);
-    if (w && tb_cu_tls.may_call)
+    if (!read_call(c, &l)) {
+        not_looked_into(c);
+        *c->user = NOTHING;
+        return;
+    }
+    struct tb_cu_kernel *k = kernel_of(&l);
+    if (!tb_cu_at_enter() && !(k && tb_cu_learns(k)))
+        return;
+    struct tb_cu_work *w = begin(k, &l, true);
+    if (w && !w->again && tb_cu_tls.may_call)
         tb_cu_work_before(w);
-    *c->user = w ? (uint64_t)(uintptr_t)w : NOTHING;
+    *c->user = w ? HANDLE(w) : NOTHING;
+}
+
+static struct tb_cu_work *begin_late(const struct tb_cuda_call *c)
+{
+    struct launch l;
+
+    if (tb_likely(read_call(c, &l)))
+        return begin(kernel_of(&l), &l, false);
+    not_looked_into(c);
+    return NULL;
 }
 
 void tb_cu_launch_exit(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
 
-    if (*c->user == NOTHING || c->id == TB_CUDA_cuLaunchHostFunc ||
-        c->id == TB_CUDA_cuLaunchHostFunc_ptsz)
+    if (*c->user == NOTHING || is_host_function(c))
         return;
     if (c->result != CUDA_SUCCESS) {
         tb_cu_work_drop(w);
         return;
     }
     if (!w && !tb_cu_at_enter() && tb_cu_recording())
-        w = begin(c, false);
-    if (w)
+        w = begin_late(c);
+    if (w && w->again)
+        tb_cu_again_end(w);
+    else if (w)
         tb_cu_work_end(w);
 }

@@ -21,7 +21,7 @@
 #define CANDIDATES 64u /* pointers of a launch */
 #define WAITING 4u     /* launches of a set whose hashes are waited for */
 #define CONTENTS 4u    /* that are remembered of a candidate, of different sizes */
-#define CHECK 64u      /* one launch in so many looks again */
+#define CHECK 128u     /* one launch in so many looks again */
 
 enum state { OPEN, WRITTEN, KEPT };
 
@@ -44,17 +44,20 @@ struct pair {
 };
 
 struct look {
-    struct tb_cu_ctx *ctx; /* NULL: free */
-    struct pair *pair;     /* as many as the set has candidates */
+    struct tb_cu_ctx *ctx;
+    struct pair *pair; /* as many as the set has candidates */
+    uint32_t next;     /* those before it are over */
 };
 
 struct tb_cu_learn {
     struct tb_cu_learn *next;
     uint64_t layout;
-    uint64_t launches;
+    uint64_t launches, check; /* number of the next one that looks again */
+    uint32_t version;         /* grows when a candidate's state changes; from 1 */
     uint32_t n;
     uint16_t unlike_code; /* TB_CFG_LEARN: 1 + a word that was written though no code does */
     struct candidate *candidate;
+    uint32_t first, waiting; /* looks, in the order of their launches */
     struct look look[WAITING];
 };
 
@@ -81,6 +84,14 @@ static uint64_t layout_of(const struct tb_cu_work *w, uint32_t *n)
     return h;
 }
 
+/* One of the CHECK launches from @from on; the same ones in every run. */
+static uint64_t draw_check(const struct tb_cu_kernel *k, const struct tb_cu_learn *l, uint64_t from)
+{
+    uint64_t h = tb_cu_mix(tb_cu_mix(tb_cu_mix(tb_cu.config->seed, k->site_hash), l->layout), from);
+
+    return from + (h >> 24) % CHECK;
+}
+
 static struct tb_cu_learn *make(const struct tb_cu_work *w, uint64_t layout, uint32_t n)
 {
     struct tb_cu_learn *l = tb_cu_small(sizeof(*l));
@@ -91,6 +102,8 @@ static struct tb_cu_learn *make(const struct tb_cu_work *w, uint64_t layout, uin
         if (!(l->look[i].pair = tb_cu_small(n * sizeof(*l->look[i].pair))))
             return NULL;
     l->layout = layout;
+    l->version = 1;
+    l->check = draw_check(w->kernel, l, 0);
     for (uint32_t i = 0; i < w->n; i++)
         if (is_candidate(&w->access[i]))
             l->candidate[l->n++].word = w->access[i].word;
@@ -134,12 +147,15 @@ static int read_slot(const struct tb_cu_ctx *c, uint64_t ticket, struct tb_fp *f
 }
 
 /* It stayed. Has it stayed with another content of the same size, too? */
-static void stayed(struct candidate *d, const struct tb_fp *fp, uint64_t bytes)
+static void stayed(struct tb_cu_learn *l, struct candidate *d, const struct tb_fp *fp,
+                   uint64_t bytes)
 {
     for (uint32_t i = 0; i < d->contents; i++)
         if (d->content[i].bytes == bytes) {
-            if (d->content[i].a != fp->a || d->content[i].b != fp->b)
+            if (d->content[i].a != fp->a || d->content[i].b != fp->b) {
                 d->state = KEPT;
+                l->version++;
+            }
             return;
         }
     if (d->contents < CONTENTS)
@@ -160,6 +176,7 @@ static void changed(struct tb_cu_learn *l, const struct pair *p)
     struct candidate *d = &l->candidate[p->candidate];
     bool surprise = d->state == KEPT;
 
+    l->version += d->state != WRITTEN;
     d->state = WRITTEN;
     if (surprise)
         forget(l);
@@ -167,36 +184,33 @@ static void changed(struct tb_cu_learn *l, const struct pair *p)
         l->unlike_code = (uint16_t)(d->word + 1);
 }
 
-/* What has come of its hashes. */
-static void fold(struct tb_cu_learn *l, struct look *k)
+/* What has come of a pair of hashes; false: it comes yet. */
+static bool fold_pair(struct tb_cu_learn *l, const struct look *k, const struct pair *p)
 {
-    bool gone = k->ctx->state == TB_CU_CTX_BROKEN, all = true;
+    struct candidate *d = &l->candidate[p->candidate];
+    struct tb_fp before, after;
+    int b = read_slot(k->ctx, p->before, &before), a = read_slot(k->ctx, p->after, &after);
 
-    for (uint32_t i = 0; i < l->n; i++) {
-        struct pair *p = &k->pair[i];
-        struct tb_fp before, after;
-        if (p->candidate == 0xffff)
-            continue;
-        int b = read_slot(k->ctx, p->before, &before), a = read_slot(k->ctx, p->after, &after);
-        if ((!a || !b) && !gone) {
-            all = false;
-            continue;
-        }
-        if (a == 1 && b == 1 && !tb_fp_equal(before, after))
-            changed(l, p);
-        else if (a == 1 && b == 1 && l->candidate[p->candidate].state == OPEN)
-            stayed(&l->candidate[p->candidate], &after, p->bytes);
-        p->candidate = 0xffff;
-    }
-    if (all)
-        k->ctx = NULL;
+    if ((!a || !b) && k->ctx->state != TB_CU_CTX_BROKEN)
+        return false;
+    if (a == 1 && b == 1 && !tb_fp_equal(before, after))
+        changed(l, p);
+    else if (a == 1 && b == 1 && d->state == OPEN)
+        stayed(l, d, &after, p->bytes);
+    return true;
 }
 
+/* The looks that are over, oldest first: one that is not costs a launch little. */
 static void fold_all(struct tb_cu_learn *l)
 {
-    for (uint32_t i = 0; i < WAITING; i++)
-        if (l->look[i].ctx)
-            fold(l, &l->look[i]);
+    while (l->waiting) {
+        struct look *k = &l->look[l->first];
+        for (; k->next < l->n; k->next++)
+            if (k->pair[k->next].candidate != 0xffff && !fold_pair(l, k, &k->pair[k->next]))
+                return;
+        l->first = (l->first + 1) % WAITING;
+        l->waiting--;
+    }
 }
 
 /* ---------------------------------------------------------------- a launch */
@@ -224,13 +238,15 @@ static bool by_code(const struct tb_cu_work *w, const struct tb_cu_access *a, co
     return false;
 }
 
-/* The same launches in every run. */
-static bool is_checked(const struct tb_cu_kernel *k, const struct tb_cu_learn *l)
+/* Counts the launch. */
+static bool count(const struct tb_cu_kernel *k, struct tb_cu_learn *l)
 {
-    uint64_t h =
-        tb_cu_mix(tb_cu_mix(tb_cu_mix(tb_cu.config->seed, k->site_hash), l->layout), l->launches);
+    bool check = l->launches == l->check;
 
-    return (h >> 24) % CHECK == 0;
+    l->launches++;
+    if (l->launches % CHECK == 0)
+        l->check = draw_check(k, l, l->launches);
+    return check;
 }
 
 static void choose(struct tb_cu_access *a, const struct candidate *d, bool check)
@@ -257,8 +273,7 @@ void tb_cu_learn_plan(struct tb_cu_work *w, const uint8_t *block, uint32_t bytes
     if (!l)
         return;
     fold_all(l);
-    bool check = is_checked(w->kernel, l);
-    l->launches++;
+    bool check = count(w->kernel, l);
     for (uint32_t i = 0; i < w->n; i++) {
         struct tb_cu_access *a = &w->access[i];
         if (!is_candidate(a))
@@ -269,18 +284,27 @@ void tb_cu_learn_plan(struct tb_cu_work *w, const uint8_t *block, uint32_t bytes
     }
 }
 
-static struct look *free_look(struct tb_cu_learn *l)
+uint32_t tb_cu_learn_stable(const struct tb_cu_work *w)
 {
-    for (uint32_t i = 0; i < WAITING; i++)
-        if (!l->look[i].ctx)
-            return &l->look[i];
-    return NULL;
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->access[i].flags & TB_CU_CHANGE)
+            return 0;
+    return w->learn ? w->learn->version : 0;
+}
+
+bool tb_cu_learn_again(const struct tb_cu_kernel *k, struct tb_cu_learn *l, uint32_t version)
+{
+    fold_all(l);
+    if (l->version != version || l->launches == l->check)
+        return false;
+    (void)count(k, l);
+    return true;
 }
 
 void tb_cu_learn_note(struct tb_cu_work *w)
 {
     struct tb_cu_learn *l = w->learn;
-    struct look *k = l ? free_look(l) : NULL;
+    struct look *k = l && l->waiting < WAITING ? &l->look[(l->first + l->waiting) % WAITING] : NULL;
     bool any = false;
 
     for (uint32_t i = 0, n = 0; k && i < w->n && n < l->n; i++) {
@@ -296,8 +320,11 @@ void tb_cu_learn_note(struct tb_cu_work *w)
         any = any || both;
         n++;
     }
-    if (any)
-        k->ctx = w->ctx;
+    if (!any)
+        return;
+    k->ctx = w->ctx;
+    k->next = 0;
+    l->waiting++;
 }
 
 /* ---------------------------------------------------------------- the test mode */

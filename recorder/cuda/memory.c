@@ -232,6 +232,7 @@ static void peer(uint64_t with, uint64_t on)
         tb_cu.peers[here] |= 1ull << there;
     else
         tb_cu.peers[here] &= ~(1ull << there);
+    tb_cu_alloc_changed_of(there);
     tb_cu_unlock();
 }
 

@@ -3,6 +3,13 @@
 
 #include "recorder/cuda/engine.h"
 
+/* Padding, too, is 0, up to a whole word: blocks are compared. */
+static inline void zero(uint8_t *block, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i += 16)
+        memset(block + i, 0, 16);
+}
+
 static uint32_t from_extra(void **extra, uint8_t *block)
 {
     const void *buffer = NULL;
@@ -18,27 +25,30 @@ static uint32_t from_extra(void **extra, uint8_t *block)
     }
     if (!buffer || !size || size > TB_CU_PARAM_BYTES)
         return 0;
+    zero(block, (uint32_t)size);
     memcpy(block, buffer, size);
     return (uint32_t)size;
 }
 
 uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
-                      uint8_t block[TB_CU_PARAM_BYTES])
+                      uint8_t block[TB_CU_PARAM_ROOM])
 {
     if (extra && *extra != CU_LAUNCH_PARAM_END)
         return from_extra(extra, block);
     if (!params || k->blind)
         return 0;
-    for (uint32_t i = 0; i < k->params; i++) {
-        const struct tb_cu_param *p = &k->param[i];
-        if (!params[i])
+    if (tb_unlikely(k->gaps))
+        zero(block, k->param_bytes);
+    memset(block + (k->param_bytes & ~7u), 0, 8);
+    for (const struct tb_cu_param *p = k->param, *end = p + k->params; p != end; p++, params++) {
+        if (tb_unlikely(!*params))
             return 0;
-        if (p->size == 8)
-            memcpy(block + p->offset, params[i], 8);
+        if (tb_likely(p->size == 8))
+            memcpy(block + p->offset, *params, 8);
         else if (p->size == 4)
-            memcpy(block + p->offset, params[i], 4);
+            memcpy(block + p->offset, *params, 4);
         else
-            memcpy(block + p->offset, params[i], p->size);
+            memcpy(block + p->offset, *params, p->size);
     }
     return k->param_bytes;
 }
@@ -67,6 +77,8 @@ static void add_number(struct tb_cu_work *w, uint32_t offset, uint32_t bytes, ui
 {
     const struct tb_cu_alloc *a = bytes == 8 ? tb_cu_alloc_at(v) : NULL;
 
+    if (bytes == 8)
+        tb_cu_unsure(w, v);
     if (a)
         v -= a->base;
     else if (bytes == 8 && v >> 44 && !(v >> 47))

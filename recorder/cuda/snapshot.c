@@ -171,7 +171,7 @@ void tb_cu_snapshot_take(struct tb_cu_work *w, uint8_t mode)
 {
     for (uint32_t i = 0; w->ctx && i < w->n && w->snaps < TB_CU_WORK_SNAPS; i++) {
         const struct tb_cu_access *a = &w->access[i];
-        if (a->mode != mode || !a->bytes || !tb_cu_may_look(w, a->alloc))
+        if (a->mode != mode || !a->bytes || !tb_cu_may_look(w->ctx, a->alloc))
             continue;
         struct tb_cu_snap *s =
             take(w->ctx, w->stream, w->per_thread, a->alloc->base + a->offset, a->bytes);

@@ -7,6 +7,7 @@
 
 struct tb_cu tb_cu;
 _Thread_local struct tb_cu_tls tb_cu_tls;
+_Thread_local bool tb_cuda_own;
 
 bool tb_cuda_start(const struct tb_cuda_front *front, const struct tb_rec_api *api)
 {
@@ -24,6 +25,8 @@ bool tb_cuda_start(const struct tb_cuda_front *front, const struct tb_rec_api *a
         slot[i] = front->symbol(names[i]);
     tb_cu.front = front;
     tb_cu.config = api->config;
+    tb_cu.at_enter = (api->config->flags & TB_CFG_INPUTS) || api->config->snapshots[0];
+    tb_cu.windowed = api->config->step_from || api->config->step_to != UINT64_MAX;
     tb_cu.generation = api->generation();
     tb_cu.api = api;
     if ((t = api->self()) != NULL)
@@ -55,7 +58,7 @@ bool tb_cu_recording(void)
 
     if (level < TB_LEVEL_OP || (level == TB_LEVEL_OP && tb_cu_tls.op_depth))
         return false;
-    return in_window() && !tb_cu.api->paused();
+    return (tb_likely(!tb_cu.windowed) || in_window()) && !tb_cu.api->paused();
 }
 
 /* ---------------------------------------------------------------- calls to handlers */
@@ -85,11 +88,15 @@ static enum kind kind_of(uint32_t id)
     return id < TB_ARRAY_LEN(kinds) ? (enum kind)kinds[id] : NOBODY;
 }
 
-/* A forked child: what its parent had of CUDA is not the child's. */
-static bool is_ours(void)
+static inline bool is_on(void)
 {
-    return tb_likely(__atomic_load_n(&tb_cu.on, __ATOMIC_ACQUIRE)) &&
-           tb_likely(tb_cu.api->generation() == tb_cu.generation);
+    return tb_likely(__atomic_load_n(&tb_cu.on, __ATOMIC_ACQUIRE));
+}
+
+/* A forked child: what its parent had of CUDA is not the child's. */
+static inline bool is_ours(void)
+{
+    return is_on() && tb_likely(tb_cu.api->generation() == tb_cu.generation);
 }
 
 static bool may_call(const struct tb_cuda_call *call)
@@ -97,13 +104,19 @@ static bool may_call(const struct tb_cuda_call *call)
     return call->legal || !(tb_cu.config->flags & TB_CFG_DEFER);
 }
 
+/* Nothing is done before a launch. */
+static inline bool is_late(enum kind kind)
+{
+    return kind == LAUNCH && !tb_cu_has_learners() && !tb_cu_at_enter();
+}
+
 void tb_cuda_enter(struct tb_cuda_call *call)
 {
     enum kind kind = kind_of(call->id);
-    int saved = errno;
 
-    if (kind == NOBODY || !is_ours() || !tb_cu.api->enter())
+    if (kind == NOBODY || !is_on() || is_late(kind) || !is_ours() || !tb_cu.api->enter())
         return;
+    int saved = errno;
     tb_cu_tls.may_call = may_call(call);
     enters[kind](call);
     tb_cu.api->leave();
@@ -126,13 +139,12 @@ void tb_cuda_exit(struct tb_cuda_call *call)
 void tb_cuda_legal(void)
 {
     struct tb_cu_work *w = tb_cu_tls.pending;
-    struct tb_cu_late late = tb_cu_tls.late;
-    bool asks = tb_unlikely(__atomic_load_n(&tb_cu.new_kernels, __ATOMIC_RELAXED) != NULL) &&
-                (tb_cu.config->flags & TB_CFG_DEFER);
-    int saved = errno;
+    bool asks = __atomic_load_n(&tb_cu.new_kernels, __ATOMIC_RELAXED) != NULL;
 
-    if (tb_likely(!w && !asks && !late.what) || !is_ours() || !tb_cu.api->enter())
+    if (tb_likely(!w && !asks && !tb_cu_tls.late.what) || !is_ours() || !tb_cu.api->enter())
         return;
+    struct tb_cu_late late = tb_cu_tls.late;
+    int saved = errno;
     tb_cu_tls.may_call = true;
     tb_cu_tls.pending = NULL;
     tb_cu_tls.late.what = NULL;

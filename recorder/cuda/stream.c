@@ -7,11 +7,22 @@
 
 #define PER_THREAD (1ull << 63)
 
-static void join(struct tb_cu_clocks *into, const struct tb_cu_clocks *from)
+/* Returns: has @into grown? */
+static bool join(struct tb_cu_clocks *into, const struct tb_cu_clocks *from)
 {
+    bool grown = false;
+
     for (uint32_t i = 0; i < tb_cu.stream_indices && i < TB_CU_STREAMS; i++)
-        if (from->at[i] > into->at[i])
+        if (from->at[i] > into->at[i]) {
             into->at[i] = from->at[i];
+            grown = true;
+        }
+    return grown;
+}
+
+static void host_joins(const struct tb_cu_clocks *from)
+{
+    tb_cu.host_waits += join(&tb_cu.host, from);
 }
 
 /* A thread's default stream has no handle of its own: the thread is in the key. */
@@ -49,7 +60,7 @@ static struct tb_cu_stream *by_key(uint64_t key, bool blocking)
     return s;
 }
 
-struct tb_cu_stream *tb_cu_stream(CUstream handle, bool per_thread)
+struct tb_cu_stream *tb_cu_stream_find(CUstream handle, bool per_thread)
 {
     return by_key(key_of(handle, per_thread), true);
 }
@@ -77,17 +88,19 @@ static void join_blocking(struct tb_cu_stream *s)
         const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
         struct tb_cu_stream *other = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
         if (other && other->blocking)
-            join(&s->known, &other->known);
+            (void)join(&s->known, &other->known);
     }
 }
 
 uint64_t tb_cu_stream_tick(struct tb_cu_stream *s)
 {
-    join(&s->known, &tb_cu.host);
+    if (tb_unlikely(s->host_waits != tb_cu.host_waits))
+        (void)join(&s->known, &tb_cu.host);
+    s->host_waits = tb_cu.host_waits;
     if (s == &tb_cu.legacy)
         join_blocking(s);
     else if (s->blocking && tb_cu.legacy.known.at[0])
-        join(&s->known, &tb_cu.legacy.known);
+        (void)join(&s->known, &tb_cu.legacy.known);
     return ++s->known.at[s->index];
 }
 
@@ -115,22 +128,22 @@ void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s)
 void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e)
 {
     if (e->recorded)
-        join(&s->known, &e->at);
+        (void)join(&s->known, &e->at);
 }
 
 void tb_cu_host_waited(const struct tb_cu_clocks *c)
 {
-    join(&tb_cu.host, c);
+    host_joins(c);
 }
 
 void tb_cu_host_waited_all(void)
 {
-    join(&tb_cu.host, &tb_cu.legacy.known);
+    host_joins(&tb_cu.legacy.known);
     for (uint32_t i = 0; i < tb_cu.streams.capacity; i++) {
         const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
         const struct tb_cu_stream *s = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
         if (s)
-            join(&tb_cu.host, &s->known);
+            host_joins(&s->known);
     }
 }
 
@@ -177,13 +190,11 @@ static bool told_capturing(CUstream stream, bool per_thread)
     return number != 0;
 }
 
-bool tb_cu_capturing(CUstream stream, bool per_thread)
+bool tb_cu_is_capturing(CUstream stream, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const struct tb_cu_driver *d = &tb_cu.driver;
 
-    if (!__atomic_load_n(&tb_cu.captures, __ATOMIC_RELAXED))
-        return false;
     if (!tb_cu_tls.may_call)
         return told_capturing(stream, per_thread);
     if (!stream || stream == CU_STREAM_LEGACY) {

@@ -17,23 +17,16 @@ static void futex_wait(uint32_t *word, uint32_t value)
     errno = saved;
 }
 
-/* 0 open, 1 held, 2 held and somebody may wait */
-void tb_cu_lock(void)
+void tb_cu_lock_slow(void)
 {
-    uint32_t seen = 0;
-
-    if (__atomic_compare_exchange_n(&tb_cu.lock, &seen, 1, false, __ATOMIC_ACQUIRE,
-                                    __ATOMIC_RELAXED))
-        return;
     while (__atomic_exchange_n(&tb_cu.lock, 2, __ATOMIC_ACQUIRE) != 0)
         futex_wait(&tb_cu.lock, 2);
 }
 
-void tb_cu_unlock(void)
+void tb_cu_unlock_slow(void)
 {
-    if (tb_likely(__atomic_exchange_n(&tb_cu.lock, 0, __ATOMIC_RELEASE) != 2))
-        return;
     int saved = errno;
+
     (void)syscall(SYS_futex, &tb_cu.lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     errno = saved;
 }

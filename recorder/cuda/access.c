@@ -1,0 +1,231 @@
+/* What a work reads and writes: extents, their order among streams, what of them is hashed. */
+#include <string.h>
+
+#include "recorder/cuda/engine.h"
+
+static const struct tb_cu_access *earlier(const struct tb_cu_work *w, uint8_t mode,
+                                          uint64_t ordinal, uint64_t offset, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if (a->mode == mode && a->ordinal == ordinal && a->offset <= offset &&
+            a->offset + a->bytes >= offset + bytes)
+            return a;
+    }
+    return NULL;
+}
+
+static bool overlaps(const struct tb_cu_use *u, uint64_t from, uint64_t bytes)
+{
+    return u->from < from + bytes && from < u->from + u->bytes;
+}
+
+static const struct tb_cu_use *find_unordered(const struct tb_cu_work *w,
+                                              const struct tb_cu_uses *uses, uint64_t from,
+                                              uint64_t bytes)
+{
+    for (uint32_t i = 0; i < uses->n; i++)
+        if (overlaps(&uses->use[i], from, bytes) && tb_cu_meet(w->order, &uses->use[i]))
+            return &uses->use[i];
+    return NULL;
+}
+
+/* The use of the same bytes that no stream, event or wait orders with this one; NULL: none. */
+static inline const struct tb_cu_use *
+unordered(const struct tb_cu_work *w, const struct tb_cu_uses *uses, uint64_t from, uint64_t bytes)
+{
+    if (tb_likely(tb_cu_is_sole(w, uses)))
+        return NULL;
+    return find_unordered(w, uses, from, bytes);
+}
+
+/*
+ * A hash takes more than the work itself has used. If it meets another stream's writing, extents
+ * are cut where pointers begin, from here on; if it still does, the streams share the bytes
+ * themselves. Returns: may these bytes be hashed?
+ */
+static bool check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t from,
+                        uint64_t bytes)
+{
+    bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
+    const struct tb_cu_use *other = NULL;
+
+    if (!w->order || (mode == 'r' && !inputs))
+        return true;
+    other = unordered(w, &a->write, from, bytes);
+    if (!other && mode == 'w' && inputs)
+        other = unordered(w, &a->read, from, bytes);
+    if (!other)
+        return true;
+    w->torn = true;
+    w->torn_seq = other->seq;
+    return other->guessed; /* then its extent was too large, and ours may be right */
+}
+
+/* The place of the oldest use that is known to be over, else of the oldest. */
+static struct tb_cu_use *place_for(const struct tb_cu_work *w, struct tb_cu_uses *uses,
+                                   uint64_t from, uint64_t bytes)
+{
+    struct tb_cu_use *use = uses->use;
+
+    if (tb_likely(uses->n && use[uses->last].from == from && use[uses->last].bytes == bytes &&
+                  use[uses->last].stream == w->order->index))
+        return &use[uses->last];
+    for (uint32_t i = 0; i < uses->n; i++)
+        if (use[i].from == from && use[i].bytes == bytes &&
+            (use[i].stream == w->order->index || !tb_cu_meet(w->order, &use[i])))
+            return &use[i];
+    if (uses->n < TB_CU_USES)
+        return &use[uses->n++];
+    for (uint32_t i = 0; i < TB_CU_USES; i++)
+        if (!tb_cu_meet(w->order, &use[i]))
+            return &use[i];
+    uses->next = (uint8_t)((uses->next + 1) % TB_CU_USES);
+    return &use[uses->next];
+}
+
+bool tb_cu_unordered(const struct tb_cu_work *w, const struct tb_cu_access *a)
+{
+    if (unordered(w, &a->alloc->write, a->offset, a->bytes))
+        return true;
+    return a->mode == 'w' && (tb_cu.config->flags & TB_CFG_INPUTS) &&
+           unordered(w, &a->alloc->read, a->offset, a->bytes);
+}
+
+void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a)
+{
+    struct tb_cu_uses *uses = a->mode == 'w' ? &a->alloc->write : &a->alloc->read;
+
+    if (!w->order || (a->mode == 'r' && !(tb_cu.config->flags & TB_CFG_INPUTS)))
+        return;
+    uint32_t stream = w->order->index;
+    uses->several =
+        uses->several || stream == TB_CU_STREAMS - 1 || (uses->n && uses->stream != stream);
+    uses->stream = stream;
+    uses->unsaid = true;
+    struct tb_cu_use *use = place_for(w, uses, a->offset, a->bytes);
+    use->stream = stream;
+    use->clock = w->order->known.at[stream];
+    use->seq = TB_REC_NO_SEQ;
+    use->from = a->offset;
+    use->bytes = a->bytes;
+    use->guessed = a->guessed;
+    uses->last = (uint8_t)(use - uses->use);
+}
+
+/* Where the next access is made; put() keeps it. */
+static struct tb_cu_access *next_access(struct tb_cu_work *w, struct tb_cu_access *spare)
+{
+    return w->n < TB_CU_ACCESSES ? &w->access[w->n] : spare;
+}
+
+static void put(struct tb_cu_work *w, const struct tb_cu_access *access)
+{
+    if (w->n == TB_CU_ACCESSES)
+        w->missing = "more accesses than an event has room for";
+    else if (!earlier(w, access->mode, access->ordinal, access->offset, access->bytes))
+        w->n++;
+}
+
+/* Beyond the budget of a launch: one leaf of `rate`, or none. */
+static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
+{
+    uint64_t left = tb_cu.config->launch_bytes;
+
+    if (!left)
+        return;
+    left = left > w->hashed ? left - w->hashed : 0;
+    if (a->bytes > left) {
+        uint64_t share = left < 65536 ? 65536 : left;
+        uint64_t rate = (a->bytes + share - 1) / share;
+        a->rate = rate > 1 ? (uint32_t)(rate > 1u << 30 ? 1u << 30 : rate) : 0;
+    }
+    w->hashed += a->rate ? a->bytes / a->rate : a->bytes;
+}
+
+/* An access whose bytes are hashed: may they be, and how much of them? */
+static void plan_hash(struct tb_cu_work *w, struct tb_cu_access *out)
+{
+    struct tb_cu_alloc *a = out->alloc;
+    bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
+    bool ordered = check_order(w, a, out->mode, out->offset, out->bytes);
+
+    tb_cu_note_use(w, out);
+    if (ordered && (out->mode == 'w' || (inputs && out->mode == 'r'))) {
+        out->flags = out->mode == 'w' ? TB_CU_HASH : TB_CU_BEFORE;
+        budget(w, out);
+    } else if (!ordered) {
+        w->missing = "memory that streams use at once";
+    }
+}
+
+static inline void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
+                             uint64_t from, uint64_t bytes, bool guessed, struct tb_cu_access *out)
+{
+    out->alloc = a;
+    out->ordinal = a->ordinal;
+    out->version = a->version;
+    out->guessed = guessed;
+    out->offset = from;
+    out->bytes = bytes;
+    out->mode = mode;
+    if (a->dtype)
+        out->dtype = a->dtype;
+    if (mode != 'r' || (tb_cu.config->flags & TB_CFG_INPUTS))
+        plan_hash(w, out);
+}
+
+/* The extent of an access: exact for copies; for a kernel what its pointer may be for. Returns: is
+ * it guessed, and so perhaps too large? */
+static bool extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t offset,
+                      uint64_t *from, uint64_t *bytes)
+{
+    uint64_t exact = *bytes;
+
+    if (exact) {
+        *from = offset;
+        *bytes = exact < a->bytes - offset ? exact : a->bytes - offset;
+        tb_cu_bound(a, offset);
+        tb_cu_bound(a, offset + *bytes);
+        if (*bytes < a->bytes && w->order && w->order != &tb_cu.legacy)
+            tb_cu_split(a);
+        return false;
+    }
+    tb_cu_extent(a, offset, from, bytes);
+    if (a->split || !w->order)
+        return !a->split;
+    if (unordered(w, &a->write, *from, *bytes)) {
+        (void)check_order(w, a, mode, *from, *bytes);
+        tb_cu_split(a);
+        tb_cu_extent(a, offset, from, bytes);
+    }
+    return !a->split;
+}
+
+bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes, uint16_t word,
+               uint8_t dtype, const char *name)
+{
+    struct tb_cu_alloc *a = tb_cu_alloc_at(address);
+    struct tb_cu_access spare, *access = next_access(w, &spare);
+    uint64_t from;
+
+    if (!a) {
+        tb_cu_unsure(w, address);
+        return false;
+    }
+    *access = (struct tb_cu_access){.word = word, .dtype = dtype, .name = name};
+    bool guessed = extent_of(w, a, mode, address - a->base, &from, &bytes);
+    access_of(w, a, mode, from, bytes, guessed, access);
+    put(w, access);
+    return true;
+}
+
+void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
+                     uint8_t dtype)
+{
+    struct tb_cu_access spare, *access = next_access(w, &spare);
+
+    *access = (struct tb_cu_access){.word = 0xffff, .dtype = dtype, .name = name};
+    access_of(w, a, mode, 0, a->bytes, true, access);
+    put(w, access);
+}
