@@ -63,8 +63,6 @@ static uint64_t hash_of(const struct tb_cu_work *w, const struct tb_cu_asked *as
 /* The memory that it leads to is what it was. */
 static bool is_unchanged(struct tb_cu_plan *p)
 {
-    if (p->unsure && p->changes != tb_cu.alloc_changes)
-        return false;
     for (uint32_t i = 0; i < p->n; i++)
         if (p->access[i].alloc->version != p->access[i].version)
             return false;
@@ -83,7 +81,8 @@ static bool is_free(const struct tb_cu_plan *p, const struct tb_cu_work *w)
 
 static inline bool holds(struct tb_cu_plan *p, const struct tb_cu_work *w)
 {
-    return (tb_likely(p->versions == tb_cu.versions) || is_unchanged(p)) &&
+    return (!p->unsure || p->changes == tb_cu.alloc_changes) &&
+           (tb_likely(p->versions == tb_cu.versions) || is_unchanged(p)) &&
            (tb_cu.stream_indices == 1 || is_free(p, w));
 }
 

@@ -106,6 +106,23 @@ done
 "$TWINBIT" show segments.shim.twinbit tensors | grep -c 'by_table#0 reached through memory' >pieces
 [ "$(cat pieces)" -ge 3 ] || fail "by_table saw too few allocations"
 
+# launches that come back while something else changes; deferred ones are looked at anew each time
+for tap in shim cupti deferred; do
+    options=(--tap $tap)
+    [ $tap = deferred ] && options=(--tap cupti --enqueue deferred)
+    record 0 plans.$tap.twinbit "${options[@]}" -- "$TOOL" plans
+    covered plans.$tap.twinbit 'memory was used by streams at once' # until it is known that they use parts
+    # the number that was an address for a while
+    sqlite3 plans.$tap.twinbit "select args, count(*) from v_events where operator = 'store' group by 1" >numbers
+    [ "$(cut -d'|' -f2 numbers | sort -n | xargs)" = "4 8" ] || fail "arguments of 'store': $(cat numbers)"
+    [ $tap = shim ] || expect 0 "$TWINBIT" diff --verify plans.shim.twinbit plans.$tap.twinbit
+done
+"$TWINBIT" show plans.shim.twinbit tensors >tensors
+for size in 524288 1048576 'i32 *\[1024\].*whole' 'i32 *\[256\].*part'; do
+    n=$(grep -cE "^w .*($size)" tensors)
+    [ "$n" -ge 4 ] || fail "$n instead of 4 writes of $size: $(head -n 40 tensors)"
+done
+
 # filters: what they leave out is said, and is the same in every run
 record 0 only.twinbit --kernel 'by_*' -- "$TOOL" hidden
 "$TWINBIT" show only.twinbit events >events

@@ -518,6 +518,7 @@ static const struct {
     {"killed", killed, false},
     {"late_fork", late_fork, false},
     {"early_fork", early_fork, true},
+    {"plans", pitfalls_plans, false},
     {"marks", marks, false},
     {"many", many, false},
     {"nvtx", nvtx, false},

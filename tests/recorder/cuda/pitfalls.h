@@ -1,6 +1,6 @@
 /*
- * pitfalls.h - between pitfalls.c and pitfalls_threads.c: the driver's functions, and what a call
- * must return.
+ * pitfalls.h - between pitfalls.c, pitfalls_plans.c and pitfalls_threads.c: the driver's functions,
+ * and what a call must return.
  */
 #ifndef TEST_CUDA_PITFALLS_H
 #define TEST_CUDA_PITFALLS_H
@@ -41,6 +41,9 @@
     X(cuLaunchKernelEx)                                                                            \
     X(cuStreamCreate)                                                                              \
     X(cuStreamSynchronize)                                                                         \
+    X(cuStreamWaitEvent)                                                                           \
+    X(cuEventCreate)                                                                               \
+    X(cuEventRecord)                                                                               \
     X(cuStreamBeginCapture)                                                                        \
     X(cuStreamEndCapture)                                                                          \
     X(cuGraphInstantiateWithFlags)                                                                 \
@@ -64,6 +67,7 @@ void must_be(int result, int want, const char *what, int line);
 void pitfalls_begin(void);
 CUfunction pitfalls_fill(void);
 
+void pitfalls_plans(void);
 void pitfalls_threads(void);
 void pitfalls_capture(void);
 
