@@ -1,7 +1,7 @@
 /* Copies and sets: from where, to where, in which stream. */
 #include <string.h>
 
-#include "recorder/cuda/engine.h"
+#include "recorder/cuda/graph.h"
 
 enum { NONE = 0xffff }; /* there is no such parameter */
 

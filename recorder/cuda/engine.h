@@ -3,10 +3,10 @@
  * each other.
  *
  * start.c and calls.def know which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c
- * keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work; params.c
- * reads arguments, access.c finds what they lead to, plan.c knows it of a launch that was seen
- * before; learn.c finds out what is written through them where no code tells; work.c queues the
- * hashes, event.c writes the event; context.c prepares a context for that.
+ * (graph.h) keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work;
+ * params.c reads arguments, access.c finds what they lead to, plan.c knows it of a launch that was
+ * seen before; learn.c finds out what is written through them where no code tells; work.c queues
+ * the hashes, event.c writes the event; context.c prepares a context for that.
  *
  * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
  */
@@ -72,6 +72,10 @@
     X(cuGraphAddKernelNode_v2)                                                                     \
     X(cuGraphAddDependencies_v2)                                                                   \
     X(cuGraphNodeGetDependentNodes_v2)                                                             \
+    X(cuGraphNodeGetDependencies_v2)                                                               \
+    X(cuGraphMemAllocNodeGetParams)                                                                \
+    X(cuGraphMemFreeNodeGetParams)                                                                 \
+    X(cuGraphDestroyNode)                                                                          \
     X(cuGraphExecKernelNodeSetParams_v2)
 
 struct tb_cu_driver {
@@ -223,49 +227,6 @@ struct tb_cu_event {
     uint64_t capture; /* it was recorded in a stream of this capture, 0: in none */
     uint32_t stream;  /* index of the stream it was recorded in */
     struct tb_cu_clocks at;
-};
-
-/** struct tb_cu_graph_job - what a hash behind a node of a graph is of */
-struct tb_cu_graph_job {
-    uint64_t ordinal, address, bytes;
-    uint64_t rate;
-};
-
-struct tb_cu_node {
-    struct tb_cu_node *next;
-    uint64_t handle; /* CUgraphNode in the graph the exec was made from */
-    uint64_t alias;  /* the same node of the graph it was made from before an update, 0: none */
-    uint64_t twin;   /* in the clone with hashes, 0: there is none */
-    uint64_t hash;   /* the node behind the twin, 0: nothing is hashed there */
-    struct tb_cu_graph_job *job;
-    uint32_t jobs, room, slot; /* slot: of its first ticket, from the exec's */
-    uint32_t grid[3], block_dim[3], shared;
-    bool disabled;
-    uint8_t type; /* CUgraphNodeType */
-    struct tb_cu_kernel *kernel;
-    uint32_t param_bytes;
-    uint8_t *block; /* param_bytes of arguments */
-    uint32_t block_room;
-    uint64_t dst, src; /* copies and sets; bytes from the first to behind the last */
-    uint64_t dst_bytes, src_bytes;
-    uint64_t value; /* hash of what a set sets */
-};
-
-/** struct tb_cu_exec - an executable graph */
-struct tb_cu_exec {
-    struct tb_cu_exec *next_free;
-    uint64_t handle;
-    uint32_t kernels, copies;
-    bool partial; /* some nodes could not be looked into */
-    bool nested;  /* it has child graphs */
-    struct tb_cu_node *first, **last;
-    /* where nodes are hashed one by one (graph_hash.c) */
-    CUgraph clone; /* NULL: the graph is hashed as a whole */
-    struct tb_cu_ctx *ctx;
-    uint32_t base, slots; /* index of its word; tickets a launch */
-    uint64_t ticket;      /* the first of the launch under way */
-    bool drawn, unsafe;
-    struct tb_cu_use use; /* its last launch */
 };
 
 /* ---------------------------------------------------------------- contexts */
@@ -501,7 +462,8 @@ struct tb_cu {
     uint32_t learners; /* kernels whose launches must be looked at early; atomic */
     struct tb_cu_node *free_nodes;
     struct tb_cu_exec *free_execs;
-    uint32_t bases; /* words that are in use */
+    struct tb_cu_base *free_bases, **last_base; /* the oldest first */
+    uint32_t bases;                             /* words that were ever in use */
     struct tb_cu_snap *snaps;
     CUcontext primary[64]; /* of devices; NULL: its making was not seen */
     uint64_t peers[64];    /* device -> the devices whose memory it may use */
@@ -744,31 +706,10 @@ void tb_cu_graph_enter(struct tb_cuda_call *c);
 void tb_cu_context_enter(struct tb_cuda_call *c);
 void tb_cu_context_exit(struct tb_cuda_call *c);
 
-/** tb_cu_node_works - is it a kernel, a copy or a set? */
-bool tb_cu_node_works(const struct tb_cu_node *n);
-/** tb_cu_node_accesses - what it reads and writes; under the lock */
-void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n);
-/** tb_cu_exec_describe - what @graph does; not known by a handle yet. NULL: no memory */
-struct tb_cu_exec *tb_cu_exec_describe(CUgraph graph);
-void tb_cu_exec_register(struct tb_cu_exec *x, uint64_t handle);
-void tb_cu_exec_drop(struct tb_cu_exec *x);
-/** tb_cu_exec_exchange - the nodes of two */
-void tb_cu_exec_exchange(struct tb_cu_exec *x, struct tb_cu_exec *y);
-struct tb_cu_node *tb_cu_exec_node(struct tb_cu_exec *x, uint64_t handle);
-
-/* graph_hash.c: around the calls; the second of a pair is true if there was a clone */
-void tb_cu_graph_instantiating(struct tb_cuda_call *c);
-bool tb_cu_graph_instantiated(struct tb_cuda_call *c);
-void tb_cu_graph_updating(struct tb_cuda_call *c, struct tb_cu_exec *x);
-bool tb_cu_graph_updated(struct tb_cuda_call *c, struct tb_cu_exec *x);
-void tb_cu_graph_node_enter(struct tb_cuda_call *c, struct tb_cu_exec *x);
-void tb_cu_graph_node_exit(struct tb_cuda_call *c);
-void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread);
 /** tb_cu_graphs_hash - does an executable graph still launch kernels of @c's module? */
 bool tb_cu_graphs_hash(const struct tb_cu_ctx *c);
 /** tb_cu_graphs_release - at exit: the clones that hash in @c */
 void tb_cu_graphs_release(const struct tb_cu_ctx *c);
-void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_thread, bool ok);
 
 /** tb_cu_add_copy - what a copy reads and writes, or a set with @src_bytes 0 writes; under the lock
  */

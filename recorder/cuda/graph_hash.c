@@ -1,28 +1,13 @@
 /*
- * Nodes of a graph, hashed one by one. What the job instantiates is a clone of its graph, with a
- * hash behind each node that writes: the job's own graph keeps the nodes it has made, and calls
- * that name one of them are led to its twin. Tickets are drawn for each launch; the hashes find
- * them by a word that is set before the launch, in the order of its stream (fp_device.h). Only a
- * front end that can change arguments (the shim) does this; otherwise, and where a graph cannot be
- * cloned, the graph is hashed as a whole.
+ * Hashes behind the nodes of a graph: what they are of, their tickets, and the events of the nodes.
+ * Tickets are drawn for each launch; the hashes find them by a word that is set before the launch,
+ * in the order of its stream (fp_device.h).
  */
 #include <string.h>
 
-#include "recorder/cuda/engine.h"
+#include "recorder/cuda/graph.h"
 
 #define MAX_EDGES 1024u
-
-/* What all calls that name an executable graph and a node begin with. */
-struct exec_and_node {
-    CUgraphExec exec;
-    CUgraphNode node;
-};
-
-/* And all that make or update one: the graph is the second argument. */
-struct exec_and_graph {
-    void *exec;
-    CUgraph graph;
-};
 
 /* ---------------------------------------------------------------- jobs of a node */
 
@@ -31,6 +16,7 @@ static bool jobs_of(const struct tb_cu_work *w, struct tb_cu_graph_job *job, uin
 {
     uint32_t n = 0;
 
+    *count = 0;
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
         if (!(a->flags & TB_CU_HASH) || !tb_cu_may_look(w->ctx, a->alloc))
@@ -44,11 +30,16 @@ static bool jobs_of(const struct tb_cu_work *w, struct tb_cu_graph_job *job, uin
     return true;
 }
 
+static uint64_t word_of(const struct tb_cu_exec *x)
+{
+    return x->ctx->bases + (uint64_t)x->base->index * sizeof(uint64_t);
+}
+
 static uint32_t fill_batch(const struct tb_cu_exec *x, const struct tb_cu_node *n,
                            const struct tb_cu_graph_job *job, uint32_t jobs, struct tb_fpd_batch *b)
 {
     tb_cu_batch_begin(x->ctx, b);
-    b->base = x->ctx->bases + (uint64_t)x->base * sizeof(uint64_t);
+    b->base = word_of(x);
     for (uint32_t i = 0; i < jobs; i++)
         b->job[b->jobs++] = (struct tb_fpd_job){.src = job[i].address,
                                                 .bytes = job[i].bytes,
@@ -70,9 +61,19 @@ static CUDA_KERNEL_NODE_PARAMS node_params(const struct tb_cu_exec *x, const str
                                      .kernelParams = params};
 }
 
+/* False: more than its hash has room for; then it is of nothing. */
 static bool keep_jobs(struct tb_cu_node *n, const struct tb_cu_graph_job *job, uint32_t jobs)
 {
+    n->jobs = 0;
     if (jobs > n->room)
+        return false;
+    if (n->job_room < n->room) {
+        tb_cu_lock();
+        n->job = tb_cu_small(n->room * sizeof(*n->job));
+        tb_cu_unlock();
+        n->job_room = n->job ? n->room : 0;
+    }
+    if (n->job_room < n->room)
         return false;
     memcpy(n->job, job, jobs * sizeof(*job));
     n->jobs = jobs;
@@ -92,15 +93,6 @@ static void look(struct tb_cu_work *w, struct tb_cu_exec *x, const struct tb_cu_
 
 /* ---------------------------------------------------------------- instrumenting */
 
-static bool have_calls(void)
-{
-    const struct tb_cu_driver *d = &tb_cu.driver;
-
-    return d->cuGraphClone && d->cuGraphNodeFindInClone && d->cuGraphAddKernelNode_v2 &&
-           d->cuGraphAddDependencies_v2 && d->cuGraphNodeGetDependentNodes_v2 &&
-           d->cuGraphDestroy && d->cuGraphExecKernelNodeSetParams_v2;
-}
-
 /* What comes after the node comes after its hash, too: it might write there. */
 static bool add_edges(CUgraph clone, CUgraphNode hash, CUgraphNode *next, size_t count)
 {
@@ -116,7 +108,7 @@ static bool add_edges(CUgraph clone, CUgraphNode hash, CUgraphNode *next, size_t
     return true;
 }
 
-static bool add_hash(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
+static bool insert(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
     CUgraphNode next[MAX_EDGES], twin = (CUgraphNode)(uintptr_t)n->twin, hash;
@@ -137,232 +129,22 @@ static bool add_hash(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
     return add_edges(clone, hash, next, count);
 }
 
-/* A twin, and where it writes a hash behind it. */
-static bool instrument(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n,
-                       struct tb_cu_work *w)
+bool tb_cu_graph_add_hash(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
+                          const struct tb_cu_node *like, struct tb_cu_work *w)
 {
     struct tb_cu_graph_job job[TB_FPD_MAX];
-    CUgraphNode twin;
     uint32_t jobs = 0;
 
-    if (tb_cu.driver.cuGraphNodeFindInClone(&twin, (CUgraphNode)(uintptr_t)n->handle, clone) !=
-        CUDA_SUCCESS)
-        return false;
-    n->twin = HANDLE(twin);
-    if (!tb_cu_node_works(n))
-        return true;
-    look(w, x, n);
-    if (!jobs_of(w, job, &jobs) || !jobs)
+    if (like ? !like->hash : !tb_cu_node_works(n))
         return true; /* its event says that nothing was hashed */
-    n->room = jobs <= TB_FPD_FEW ? TB_FPD_FEW : TB_FPD_MAX;
-    tb_cu_lock();
-    n->job = tb_cu_small(n->room * sizeof(*n->job));
-    tb_cu_unlock();
-    if (!n->job || !keep_jobs(n, job, jobs))
-        return false;
-    n->slot = x->slots;
-    x->slots += n->room;
-    return add_hash(x, clone, n);
-}
-
-static bool instrument_all(struct tb_cu_exec *x, CUgraph clone)
-{
-    struct tb_cu_work *w = tb_cu_work_new(TB_EV_LAUNCH, "graph", NULL, false);
-    bool ok = w != NULL;
-
-    for (struct tb_cu_node *n = x->first; ok && n; n = n->next)
-        ok = instrument(x, clone, n, w);
-    tb_cu_work_drop(w);
-    return ok && x->slots && x->slots <= TB_CU_SLOTS / 4;
-}
-
-static uint32_t new_base(void)
-{
-    tb_cu_lock();
-    uint32_t base = tb_cu.bases < TB_FPD_BASES ? tb_cu.bases++ : TB_FPD_BASES;
-    tb_cu_unlock();
-    return base;
-}
-
-/*
- * A clone of @graph with hashes, described by *@out; NULL: the graph is hashed as a whole. @base:
- * that of the exec it is to update, or TB_FPD_BASES for one of its own.
- */
-static CUgraph prepare(CUgraph graph, uint32_t base, struct tb_cu_exec **out)
-{
-    struct tb_cu_ctx *c = have_calls() ? tb_cu_ctx() : NULL;
-    struct tb_cu_exec *x = c && c->bases ? tb_cu_exec_describe(graph) : NULL;
-    CUgraph clone = NULL;
-
-    if (!x)
-        return NULL;
-    x->ctx = c;
-    x->base = x->partial || x->nested ? TB_FPD_BASES : base < TB_FPD_BASES ? base : new_base();
-    if (x->base < TB_FPD_BASES && tb_cu.driver.cuGraphClone(&clone, graph) == CUDA_SUCCESS &&
-        instrument_all(x, clone)) {
-        *out = x;
-        return clone;
-    }
-    if (clone)
-        (void)tb_cu.driver.cuGraphDestroy(clone);
-    tb_cu_exec_drop(x);
-    return NULL;
-}
-
-/* ---------------------------------------------------------------- calls that make or change one */
-
-/* The clone was refused: the graph itself may not be, and the job must have it. */
-static int again(const struct tb_cuda_call *c)
-{
-    void *fn = tb_cu.front->symbol(tb_cuda_id_name(c->id));
-
-    switch (fn ? c->id : 0) {
-    case TB_CUDA_cuGraphInstantiate:
-    case TB_CUDA_cuGraphInstantiate_v2: {
-        const struct tb_cuGraphInstantiate_v2_params *p = c->params;
-        return (int)((__typeof__(&cuGraphInstantiate_v2))fn)(
-            p->phGraphExec, p->hGraph, p->phErrorNode, p->logBuffer, p->bufferSize);
-    }
-    case TB_CUDA_cuGraphInstantiateWithFlags: {
-        const struct tb_cuGraphInstantiateWithFlags_params *p = c->params;
-        return (int)((__typeof__(&cuGraphInstantiateWithFlags))fn)(p->phGraphExec, p->hGraph,
-                                                                   p->flags);
-    }
-    case TB_CUDA_cuGraphInstantiateWithParams:
-    case TB_CUDA_cuGraphInstantiateWithParams_ptsz: {
-        const struct tb_cuGraphInstantiateWithParams_params *p = c->params;
-        return (int)((__typeof__(&cuGraphInstantiateWithParams))fn)(p->phGraphExec, p->hGraph,
-                                                                    p->instantiateParams);
-    }
-    default:
-        return c->result;
-    }
-}
-
-/* What a call that is under way has changed. */
-struct changed {
-    struct tb_cu_exec *exec; /* described, with its clone */
-    CUgraph graph, clone;
-};
-
-static void change_graph(struct tb_cuda_call *c, uint32_t base)
-{
-    struct exec_and_graph *p = c->change;
-    struct tb_cu_exec *x = NULL;
-    CUgraph clone = prepare(p->graph, base, &x);
-    struct changed *k;
-
-    if (!clone)
-        return;
-    tb_cu_lock();
-    k = tb_cu_small(sizeof(*k));
-    tb_cu_unlock();
-    if (!k) {
-        (void)tb_cu.driver.cuGraphDestroy(clone);
-        tb_cu_exec_drop(x);
-        return;
-    }
-    *k = (struct changed){x, p->graph, clone};
-    p->graph = clone;
-    *c->user = HANDLE(k);
-}
-
-void tb_cu_graph_instantiating(struct tb_cuda_call *c)
-{
-    if (c->change && tb_cu.config->level >= TB_LEVEL_OP)
-        change_graph(c, TB_FPD_BASES);
-}
-
-bool tb_cu_graph_instantiated(struct tb_cuda_call *c)
-{
-    struct changed *k = (struct changed *)(uintptr_t)*c->user;
-    struct exec_and_graph *p = c->change;
-
-    if (!k)
-        return false;
-    p->graph = k->graph;
-    if (c->result == CUDA_SUCCESS) {
-        k->exec->clone = k->clone;
-        tb_cu_exec_register(k->exec, HANDLE(*(CUgraphExec *)p->exec));
+    look(w, x, n);
+    if ((!jobs_of(w, job, &jobs) || !jobs) && !like)
         return true;
-    }
-    (void)tb_cu.driver.cuGraphDestroy(k->clone);
-    tb_cu_exec_drop(k->exec);
-    c->result = again(c);
-    return false;
-}
-
-void tb_cu_graph_updating(struct tb_cuda_call *c, struct tb_cu_exec *x)
-{
-    if (c->change && x->clone)
-        change_graph(c, x->base);
-}
-
-/* Handles that only the clone has must not reach the job. */
-static void lead_back(const struct tb_cu_exec *x, CUgraphNode *node)
-{
-    for (const struct tb_cu_node *n = x->first; node && *node && n; n = n->next)
-        if (n->twin == HANDLE(*node) || n->hash == HANDLE(*node)) {
-            *node = (CUgraphNode)(uintptr_t)n->handle;
-            return;
-        }
-}
-
-/* Nodes are those of the first graph for the driver: their twins and hashes stay. */
-static void take_over(struct tb_cu_exec *x, struct tb_cu_exec *from)
-{
-    struct tb_cu_node *old = x->first, *n = from->first;
-
-    for (; old && n; old = old->next, n = n->next) {
-        n->twin = old->twin;
-        n->hash = old->hash;
-        n->alias = old->handle;
-    }
-    tb_cu_exec_exchange(x, from);
-}
-
-bool tb_cu_graph_updated(struct tb_cuda_call *c, struct tb_cu_exec *x)
-{
-    struct changed *k = (struct changed *)(uintptr_t)*c->user;
-    struct exec_and_graph *p = c->change;
-
-    if (!k)
-        return false;
-    p->graph = k->graph;
-    if (c->id == TB_CUDA_cuGraphExecUpdate_v2) {
-        const struct tb_cuGraphExecUpdate_v2_params *q = c->params;
-        if (q->resultInfo) {
-            lead_back(k->exec, &q->resultInfo->errorNode);
-            lead_back(k->exec, &q->resultInfo->errorFromNode);
-        }
-    } else {
-        const struct tb_cuGraphExecUpdate_params *q = c->params;
-        lead_back(k->exec, q->hErrorNode_out);
-    }
-    if (c->result == CUDA_SUCCESS)
-        take_over(x, k->exec);
-    (void)tb_cu.driver.cuGraphDestroy(k->clone);
-    tb_cu_exec_drop(k->exec);
-    return true;
-}
-
-void tb_cu_graph_node_enter(struct tb_cuda_call *c, struct tb_cu_exec *x)
-{
-    struct exec_and_node *p = c->change;
-    struct tb_cu_node *n = p && x->clone ? tb_cu_exec_node(x, HANDLE(p->node)) : NULL;
-
-    if (!n || !n->twin)
-        return;
-    *c->user = HANDLE(p->node);
-    p->node = (CUgraphNode)(uintptr_t)n->twin;
-}
-
-void tb_cu_graph_node_exit(struct tb_cuda_call *c)
-{
-    struct exec_and_node *p = c->change;
-
-    if (p && *c->user)
-        p->node = (CUgraphNode)(uintptr_t)*c->user;
+    n->room = like ? like->room : jobs <= TB_FPD_FEW ? TB_FPD_FEW : TB_FPD_MAX;
+    n->slot = like ? like->slot : x->slots;
+    if (!like)
+        x->slots += n->room;
+    return (keep_jobs(n, job, jobs) || like) && insert(x, graph, n);
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -380,11 +162,12 @@ static void follow(struct tb_cu_exec *x, struct tb_cu_node *n, struct tb_cu_work
     void *params[] = {&b};
     uint32_t jobs = 0;
 
-    look(w, x, n);
-    if (!n->hash || (jobs_of(w, job, &jobs) && same_jobs(n, job, jobs)))
+    if (!n->hash)
         return;
-    if (!keep_jobs(n, job, jobs))
-        n->jobs = 0; /* more than its hash has room for: none, and its event says so */
+    look(w, x, n);
+    if (jobs_of(w, job, &jobs) && same_jobs(n, job, jobs))
+        return;
+    (void)keep_jobs(n, job, jobs);
     CUDA_KERNEL_NODE_PARAMS p = node_params(x, n, fill_batch(x, n, n->job, n->jobs, &b), params);
     if (tb_cu.driver.cuGraphExecKernelNodeSetParams_v2(
             (CUgraphExec)(uintptr_t)x->handle, (CUgraphNode)(uintptr_t)n->hash, &p) != CUDA_SUCCESS)
@@ -393,7 +176,7 @@ static void follow(struct tb_cu_exec *x, struct tb_cu_node *n, struct tb_cu_work
 
 static bool set_base(struct tb_cu_exec *x, CUstream stream, bool per_thread, uint64_t value)
 {
-    struct tb_fpd_base b = {x->ctx->bases + (uint64_t)x->base * sizeof(uint64_t), value};
+    struct tb_fpd_base b = {word_of(x), value};
 
     return tb_cu_launch(x->ctx->set_base, 1, 32, stream, per_thread, &b);
 }
@@ -403,9 +186,10 @@ static bool alone(struct tb_cu_exec *x, CUstream stream, bool per_thread)
 {
     tb_cu_lock();
     struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
-    bool ok = x->use.clock == 0 || x->use.stream == s->index || !tb_cu_meet(s, &x->use);
-    x->use.stream = s->index;
-    x->use.clock = s->known.at[s->index] + 1;
+    struct tb_cu_use *last = &x->base->use;
+    bool ok = last->clock == 0 || last->stream == s->index || !tb_cu_meet(s, last);
+    last->stream = s->index;
+    last->clock = s->known.at[s->index] + 1;
     tb_cu_unlock();
     return ok;
 }
@@ -414,7 +198,7 @@ void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_threa
 {
     struct tb_cu_work *w = tb_cu_work_new(TB_EV_LAUNCH, "graph", stream, per_thread);
     uint64_t first = 0;
-    bool ok = w && tb_cu_ctx() == x->ctx && alone(x, stream, per_thread);
+    bool ok = w && !x->lost && tb_cu_ctx() == x->ctx && alone(x, stream, per_thread);
 
     x->drawn = false;
     x->unsafe = false;

@@ -524,6 +524,8 @@ static const struct {
     {"nvtx", nvtx, false},
     {"threads", pitfalls_threads, true},
     {"capture", pitfalls_capture, true},
+    {"nested", pitfalls_nested, false},
+    {"graph_memory", pitfalls_graph_memory, false},
 };
 
 int main(int argc, char **argv)

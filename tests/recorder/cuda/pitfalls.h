@@ -1,6 +1,6 @@
 /*
- * pitfalls.h - between pitfalls.c, pitfalls_plans.c and pitfalls_threads.c: the driver's functions,
- * and what a call must return.
+ * pitfalls.h - between pitfalls.c and the files beside it: the driver's functions, and what a call
+ * must return.
  */
 #ifndef TEST_CUDA_PITFALLS_H
 #define TEST_CUDA_PITFALLS_H
@@ -46,7 +46,17 @@
     X(cuEventRecord)                                                                               \
     X(cuStreamBeginCapture)                                                                        \
     X(cuStreamEndCapture)                                                                          \
+    X(cuGraphCreate)                                                                               \
+    X(cuGraphDestroy)                                                                              \
+    X(cuGraphAddKernelNode)                                                                        \
+    X(cuGraphAddChildGraphNode)                                                                    \
+    X(cuGraphAddMemAllocNode)                                                                      \
+    X(cuGraphAddMemFreeNode)                                                                       \
+    X(cuGraphChildGraphNodeGetGraph)                                                               \
+    X(cuGraphGetNodes)                                                                             \
     X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuGraphExecKernelNodeSetParams)                                                              \
+    X(cuGraphExecDestroy)                                                                          \
     X(cuGraphLaunch)
 
 struct cuda {
@@ -70,5 +80,7 @@ CUfunction pitfalls_fill(void);
 void pitfalls_plans(void);
 void pitfalls_threads(void);
 void pitfalls_capture(void);
+void pitfalls_nested(void);
+void pitfalls_graph_memory(void);
 
 #endif

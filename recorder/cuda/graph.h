@@ -1,0 +1,137 @@
+/*
+ * graph.h - private to recorder/cuda/: executable graphs, and what the files about them ask of each
+ * other.
+ *
+ * graph.c has the calls and the event of a launch as a whole; graph_nodes.c finds out what a graph
+ * does; graph_clone.c lets the job instantiate a clone with hashes; graph_hash.c keeps these hashes
+ * what they should be and writes the events of nodes. Start at struct tb_cu_exec.
+ */
+#ifndef TB_RECORDER_CUDA_GRAPH_H
+#define TB_RECORDER_CUDA_GRAPH_H
+
+#include "recorder/cuda/engine.h"
+
+#define TB_CU_GRAPH_DEPTH 8u /* of child graphs in child graphs */
+
+/** struct tb_cu_graph_job - what a hash behind a node of a graph is of */
+struct tb_cu_graph_job {
+    uint64_t ordinal, address, bytes;
+    uint64_t rate;
+};
+
+/** struct tb_cu_node - a node; behind one that is a child graph come that graph's nodes */
+struct tb_cu_node {
+    struct tb_cu_node *next;
+    uint64_t handle; /* CUgraphNode in the graph the exec was made from */
+    uint64_t twin;   /* in the clone with hashes, 0: there is none */
+    uint64_t hash;   /* the node behind the twin, 0: nothing is hashed there */
+    struct tb_cu_graph_job *job;
+    uint32_t job_room;         /* what there is memory for */
+    uint32_t jobs, room, slot; /* slot: of its first ticket, from the exec's */
+    uint32_t grid[3], block_dim[3], shared;
+    bool disabled;
+    bool freed;     /* memory that the graph itself frees again */
+    bool stale;     /* a child graph that was changed in a way that could not be followed */
+    bool ours;      /* a hash: the job has captured the launch of a graph that has some */
+    uint8_t type;   /* CUgraphNodeType */
+    uint8_t depth;  /* 0: of the graph itself, 1: of a child graph of it */
+    uint64_t shape; /* hash of what it depends on, as places in its graph */
+    struct tb_cu_kernel *kernel;
+    uint32_t param_bytes;
+    uint8_t *block; /* param_bytes of arguments */
+    uint32_t block_room;
+    uint64_t dst, src; /* copies, sets, memory; bytes from the first to behind the last */
+    uint64_t dst_bytes, src_bytes;
+    uint64_t value; /* hash of what a set sets */
+    int device;     /* of memory that is allocated */
+};
+
+/** struct tb_cu_base - a word of the hash module, and the last launch that used it */
+struct tb_cu_base {
+    struct tb_cu_base *next;
+    uint32_t index;
+    struct tb_cu_use use;
+};
+
+/** struct tb_cu_exec - an executable graph */
+struct tb_cu_exec {
+    struct tb_cu_exec *next_free;
+    uint64_t handle;
+    bool partial;     /* some nodes could not be looked into */
+    bool conditional; /* some nodes run never, once or more often */
+    bool memory;      /* it allocates or frees memory */
+    struct tb_cu_node *first, **last;
+    /* where nodes are hashed one by one */
+    CUgraph clone; /* NULL: the graph is hashed as a whole */
+    struct tb_cu_ctx *ctx;
+    struct tb_cu_base *base;
+    uint32_t slots;  /* tickets a launch */
+    uint64_t ticket; /* the first of the launch under way */
+    bool drawn;      /* the launch under way has tickets */
+    bool unsafe;     /* some hash is not of what it should be: of the launch under way */
+    bool lost;       /* the same, from an update on: for good */
+};
+
+/* What calls that name an executable graph and a node begin with. */
+struct tb_cu_exec_and_node {
+    CUgraphExec exec;
+    CUgraphNode node;
+};
+
+/* ---------------------------------------------------------------- graph.c */
+
+/** tb_cu_exec_of - the executable graph with this handle, NULL: not known. Without the lock */
+struct tb_cu_exec *tb_cu_exec_of(CUgraphExec handle);
+/** tb_cu_exec_new - without nodes; NULL: no memory. tb_cu_exec_drop gives back, its clone not */
+struct tb_cu_exec *tb_cu_exec_new(void);
+void tb_cu_exec_drop(struct tb_cu_exec *x);
+/** tb_cu_exec_register - @x is what the driver calls @handle */
+void tb_cu_exec_register(struct tb_cu_exec *x, uint64_t handle);
+
+/* ---------------------------------------------------------------- graph_nodes.c */
+
+/** tb_cu_nodes_collect - what @graph does, into @x, which has no nodes; may call CUDA */
+void tb_cu_nodes_collect(struct tb_cu_exec *x, CUgraph graph);
+void tb_cu_nodes_clear(struct tb_cu_exec *x);
+/** tb_cu_node_of - the node that the job calls @handle; NULL: none */
+struct tb_cu_node *tb_cu_node_of(const struct tb_cu_exec *x, uint64_t handle);
+/** tb_cu_node_end - the first node behind @n and what is in it; NULL: the end */
+struct tb_cu_node *tb_cu_node_end(const struct tb_cu_node *n);
+/** tb_cu_nodes_pair - are the nodes from @a to before @end, and those from @b on, @down deeper in
+ * their graph, the same but for parameters? */
+bool tb_cu_nodes_pair(const struct tb_cu_node *a, const struct tb_cu_node *end,
+                      const struct tb_cu_node *b, int down);
+/** tb_cu_node_equal - do nodes that pair do the same? */
+bool tb_cu_node_equal(const struct tb_cu_node *a, const struct tb_cu_node *b);
+/** tb_cu_node_adopt - @n does from now on what @from does, which gets the old parameters */
+void tb_cu_node_adopt(struct tb_cu_node *n, struct tb_cu_node *from);
+/** tb_cu_node_set - after a call that changes a node of an executable graph */
+void tb_cu_node_set(struct tb_cu_exec *x, const struct tb_cuda_call *c);
+/** tb_cu_node_works - is it a kernel, a copy or a set? */
+bool tb_cu_node_works(const struct tb_cu_node *n);
+/** tb_cu_node_accesses - what it reads and writes; under the lock */
+void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n);
+
+/* ---------------------------------------------------------------- graph_clone.c */
+
+/* around the calls; the second of a pair is true if there was a clone */
+void tb_cu_graph_instantiating(struct tb_cuda_call *c);
+bool tb_cu_graph_instantiated(struct tb_cuda_call *c);
+void tb_cu_graph_updating(struct tb_cuda_call *c, struct tb_cu_exec *x);
+bool tb_cu_graph_updated(struct tb_cuda_call *c);
+void tb_cu_graph_node_enter(struct tb_cuda_call *c, struct tb_cu_exec *x);
+/** tb_cu_graph_node_exit - true: it was a child graph, and its nodes have followed */
+bool tb_cu_graph_node_exit(struct tb_cuda_call *c);
+
+/* ---------------------------------------------------------------- graph_hash.c */
+
+/** tb_cu_graph_add_hash - a hash of what @n writes behind its twin, in @graph, where the twin is
+ * @like: it has such a node before an update, NULL: as it needs one */
+bool tb_cu_graph_add_hash(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
+                          const struct tb_cu_node *like, struct tb_cu_work *w);
+/** tb_cu_graph_launching - before a launch: hashes are brought up to date, tickets drawn */
+void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread);
+/** tb_cu_graph_nodes_launched - behind it: an event for each node */
+void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_thread, bool ok);
+
+#endif

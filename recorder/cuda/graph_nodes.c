@@ -1,0 +1,489 @@
+/* What a graph does: its nodes, those of child graphs too, in the order in which CUDA lists them.
+ */
+#include <string.h>
+
+#include "recorder/cuda/graph.h"
+
+#define MAX_NODES 65536u
+
+/* ---------------------------------------------------------------- the list */
+
+struct tb_cu_node *tb_cu_node_of(const struct tb_cu_exec *x, uint64_t handle)
+{
+    for (struct tb_cu_node *n = x->first; n; n = n->next)
+        if (n->handle == handle)
+            return n;
+    return NULL;
+}
+
+struct tb_cu_node *tb_cu_node_end(const struct tb_cu_node *n)
+{
+    struct tb_cu_node *end = n->next;
+
+    while (end && end->depth > n->depth)
+        end = end->next;
+    return end;
+}
+
+static struct tb_cu_node *add_node(struct tb_cu_exec *x, uint64_t handle, uint8_t type,
+                                   unsigned depth)
+{
+    tb_cu_lock();
+    struct tb_cu_node *n = tb_cu.free_nodes;
+    if (n)
+        tb_cu.free_nodes = n->next;
+    else
+        n = tb_cu_small(sizeof(*n));
+    if (n) {
+        *n = (struct tb_cu_node){.handle = handle,
+                                 .type = type,
+                                 .depth = (uint8_t)depth,
+                                 .block = n->block,
+                                 .block_room = n->block_room,
+                                 .job = n->job,
+                                 .job_room = n->job_room};
+        *x->last = n;
+        x->last = &n->next;
+    } else {
+        x->partial = true;
+    }
+    tb_cu_unlock();
+    return n;
+}
+
+void tb_cu_nodes_clear(struct tb_cu_exec *x)
+{
+    tb_cu_lock();
+    while (x->first) {
+        struct tb_cu_node *n = x->first;
+        x->first = n->next;
+        n->next = tb_cu.free_nodes;
+        tb_cu.free_nodes = n;
+    }
+    x->last = &x->first;
+    x->partial = x->conditional = x->memory = false;
+    tb_cu_unlock();
+}
+
+/* ---------------------------------------------------------------- what a node does */
+
+static bool keep_block(struct tb_cu_node *n, const uint8_t *block, uint32_t bytes)
+{
+    if (bytes > n->block_room) {
+        tb_cu_lock();
+        n->block = tb_cu_small(bytes);
+        tb_cu_unlock();
+        n->block_room = n->block ? bytes : 0;
+    }
+    if (bytes > n->block_room)
+        return false;
+    if (bytes)
+        memcpy(n->block, block, bytes);
+    n->param_bytes = bytes;
+    return true;
+}
+
+static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t function,
+                        void **params, void **extra)
+{
+    uint8_t block[TB_CU_PARAM_ROOM];
+    uint32_t bytes;
+
+    n->kernel = tb_cu_kernel(function);
+    if (!n->kernel) {
+        x->partial = true;
+        return;
+    }
+    bytes = tb_cu_params(n->kernel, params, extra, block);
+    if (n->kernel->blind || (!bytes && n->kernel->param_bytes) || !keep_block(n, block, bytes))
+        x->partial = true;
+}
+
+/* The structs of kernel nodes, of every version, have the same members by name. */
+#define KERNEL_OF(p) ((p)->func ? HANDLE((p)->func) : HANDLE((p)->kern))
+#define FILL_KERNEL(x, n, p, function)                                                             \
+    do {                                                                                           \
+        (n)->grid[0] = (p)->gridDimX;                                                              \
+        (n)->grid[1] = (p)->gridDimY;                                                              \
+        (n)->grid[2] = (p)->gridDimZ;                                                              \
+        (n)->block_dim[0] = (p)->blockDimX;                                                        \
+        (n)->block_dim[1] = (p)->blockDimY;                                                        \
+        (n)->block_dim[2] = (p)->blockDimZ;                                                        \
+        (n)->shared = (p)->sharedMemBytes;                                                         \
+        fill_kernel(x, n, function, (p)->kernelParams, (p)->extra);                                \
+    } while (0)
+
+static void fill_memset(struct tb_cu_node *n, const CUDA_MEMSET_NODE_PARAMS *m)
+{
+    uint64_t row = (uint64_t)m->width * m->elementSize;
+
+    n->dst = m->dst;
+    n->dst_bytes = m->height > 1 ? (m->height - 1) * m->pitch + row : row;
+    n->src_bytes = 0;
+    n->value = tb_cu_mix(m->value, n->dst_bytes);
+}
+
+/* A kernel of ours: the job has captured the launch of a graph with hashes. */
+static bool is_ours(uint64_t function)
+{
+    for (const struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
+        if (c->handle && (HANDLE(c->few) == function || HANDLE(c->batch) == function))
+            return true;
+    return false;
+}
+
+static bool look_at_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUDA_KERNEL_NODE_PARAMS p;
+
+    if (!d->cuGraphKernelNodeGetParams_v2 ||
+        d->cuGraphKernelNodeGetParams_v2(handle, &p) != CUDA_SUCCESS)
+        return false;
+    n->ours = is_ours(KERNEL_OF(&p));
+    if (!n->ours)
+        FILL_KERNEL(x, n, &p, KERNEL_OF(&p));
+    return true;
+}
+
+static bool look_at_copy(struct tb_cu_node *n, CUgraphNode handle)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUDA_MEMCPY3D m;
+
+    if (!d->cuGraphMemcpyNodeGetParams || d->cuGraphMemcpyNodeGetParams(handle, &m) != CUDA_SUCCESS)
+        return false;
+    tb_cu_box(&m, n);
+    return true;
+}
+
+static bool look_at_memset(struct tb_cu_node *n, CUgraphNode handle)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUDA_MEMSET_NODE_PARAMS m;
+
+    if (!d->cuGraphMemsetNodeGetParams || d->cuGraphMemsetNodeGetParams(handle, &m) != CUDA_SUCCESS)
+        return false;
+    fill_memset(n, &m);
+    return true;
+}
+
+static bool look_at_memory(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUDA_MEM_ALLOC_NODE_PARAMS m;
+    CUdeviceptr address;
+
+    x->memory = true;
+    if (n->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+        if (!d->cuGraphMemFreeNodeGetParams ||
+            d->cuGraphMemFreeNodeGetParams(handle, &address) != CUDA_SUCCESS)
+            return false;
+        n->dst = address;
+        return true;
+    }
+    if (!d->cuGraphMemAllocNodeGetParams ||
+        d->cuGraphMemAllocNodeGetParams(handle, &m) != CUDA_SUCCESS)
+        return false;
+    n->dst = m.dptr;
+    n->dst_bytes = m.bytesize;
+    n->device = m.poolProps.location.id;
+    return true;
+}
+
+static bool look_at(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
+{
+    switch (n->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return look_at_kernel(x, n, handle);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return look_at_copy(n, handle);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return look_at_memset(n, handle);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        return look_at_memory(x, n, handle);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        x->conditional = true;
+        return false;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* ---------------------------------------------------------------- all nodes of a graph */
+
+/* A graph's nodes as CUDA lists them, and room for the edges of one. */
+struct list {
+    CUgraphNode *node, *near;
+    CUgraphEdgeData *edge;
+    size_t count;
+};
+
+static void collect(struct tb_cu_exec *x, CUgraph graph, unsigned depth);
+
+/* The place of @node in the list; mostly not far from @at. */
+static size_t place_of(const struct list *l, size_t at, CUgraphNode node)
+{
+    for (size_t i = at; i-- > 0;)
+        if (l->node[i] == node)
+            return i;
+    for (size_t i = at; i < l->count; i++)
+        if (l->node[i] == node)
+            return i;
+    return l->count;
+}
+
+/* Which nodes come before it, by their places, in the order of its edges: how cuGraphExecUpdate()
+ * pairs nodes of two graphs. */
+static uint64_t shape_of(const struct list *l, size_t at)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    size_t n = l->count;
+    uint64_t shape = 1;
+
+    if (!d->cuGraphNodeGetDependencies_v2 ||
+        d->cuGraphNodeGetDependencies_v2(l->node[at], l->near, l->edge, &n) != CUDA_SUCCESS)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        shape = tb_cu_mix(shape, place_of(l, at, l->near[i]));
+    return shape;
+}
+
+static void take_in(struct tb_cu_exec *x, const struct list *l, size_t at, unsigned depth)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUgraphNode handle = l->node[at];
+    CUgraphNodeType type;
+    struct tb_cu_node *n = NULL;
+    CUgraph child = NULL;
+
+    if (d->cuGraphNodeGetType(handle, &type) == CUDA_SUCCESS)
+        n = add_node(x, HANDLE(handle), (uint8_t)type, depth);
+    if (!n) {
+        x->partial = true;
+        return;
+    }
+    n->shape = shape_of(l, at);
+    if (!look_at(x, n, handle))
+        x->partial = true;
+    if (type != CU_GRAPH_NODE_TYPE_GRAPH)
+        return;
+    if (depth < TB_CU_GRAPH_DEPTH && d->cuGraphChildGraphNodeGetGraph &&
+        d->cuGraphChildGraphNodeGetGraph(handle, &child) == CUDA_SUCCESS)
+        collect(x, child, depth + 1);
+    else
+        x->partial = true;
+}
+
+static void collect(struct tb_cu_exec *x, CUgraph graph, unsigned depth)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    const size_t each = 2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData);
+    struct list l = {.count = 0};
+    size_t count = 0;
+
+    if (!d->cuGraphGetNodes || !d->cuGraphNodeGetType || !tb_cu_tls.may_call ||
+        d->cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || count > MAX_NODES) {
+        x->partial = true;
+        return;
+    }
+    if (!count)
+        return;
+    l.node = tb_cu.api->pool(count * each);
+    if (!l.node) {
+        x->partial = true;
+        return;
+    }
+    l.count = count;
+    l.near = l.node + count;
+    l.edge = (CUgraphEdgeData *)(l.near + count);
+    if (d->cuGraphGetNodes(graph, l.node, &l.count) != CUDA_SUCCESS || l.count > count) {
+        l.count = 0;
+        x->partial = true;
+    }
+    for (size_t i = 0; i < l.count; i++)
+        take_in(x, &l, i, depth);
+    tb_cu.api->unpool(l.node, count * each);
+}
+
+/* Memory that the graph itself frees is gone behind it. */
+static void match_frees(struct tb_cu_exec *x)
+{
+    for (struct tb_cu_node *a = x->first; a; a = a->next)
+        for (struct tb_cu_node *f = x->first; f && a->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+             f = f->next)
+            if (f->type == CU_GRAPH_NODE_TYPE_MEM_FREE && f->dst == a->dst)
+                a->freed = true;
+}
+
+void tb_cu_nodes_collect(struct tb_cu_exec *x, CUgraph graph)
+{
+    collect(x, graph, 0);
+    if (x->memory)
+        match_frees(x);
+}
+
+/* ---------------------------------------------------------------- two graphs */
+
+bool tb_cu_nodes_pair(const struct tb_cu_node *a, const struct tb_cu_node *end,
+                      const struct tb_cu_node *b, int down)
+{
+    for (; a != end && b; a = a->next, b = b->next)
+        if (a->type != b->type || a->depth != b->depth + down || a->shape != b->shape ||
+            a->ours != b->ours)
+            return false;
+    return a == end && !b;
+}
+
+bool tb_cu_node_equal(const struct tb_cu_node *a, const struct tb_cu_node *b)
+{
+    return a->kernel == b->kernel && a->param_bytes == b->param_bytes &&
+           (!a->param_bytes || memcmp(a->block, b->block, a->param_bytes) == 0) &&
+           memcmp(a->grid, b->grid, sizeof(a->grid)) == 0 &&
+           memcmp(a->block_dim, b->block_dim, sizeof(a->block_dim)) == 0 &&
+           a->shared == b->shared && a->dst == b->dst && a->dst_bytes == b->dst_bytes &&
+           a->src == b->src && a->src_bytes == b->src_bytes && a->value == b->value;
+}
+
+void tb_cu_node_adopt(struct tb_cu_node *n, struct tb_cu_node *from)
+{
+    struct tb_cu_node was = *n;
+
+    *n = *from;
+    n->next = was.next;
+    n->handle = was.handle;
+    n->twin = was.twin;
+    n->hash = was.hash;
+    n->room = was.room;
+    n->slot = was.slot;
+    n->depth = was.depth;
+    n->disabled = was.disabled;
+    from->block = was.block;
+    from->block_room = was.block_room;
+    from->job = was.job;
+    from->job_room = was.job_room;
+}
+
+/* ---------------------------------------------------------------- calls that change a node */
+
+/* Another child graph's parameters for the nodes inside @at. */
+static void set_child(uint64_t at, uint64_t graph)
+{
+    struct tb_cu_node *n = (struct tb_cu_node *)(uintptr_t)at, *in;
+    struct tb_cu_exec *y = tb_cu_exec_new();
+
+    if (!y)
+        return;
+    tb_cu_nodes_collect(y, (CUgraph)(uintptr_t)graph);
+    in = n->next;
+    n->stale = y->partial || !tb_cu_nodes_pair(in, tb_cu_node_end(n), y->first, n->depth + 1);
+    for (struct tb_cu_node *b = y->first; !n->stale && b; b = b->next, in = in->next)
+        tb_cu_node_adopt(in, b);
+    tb_cu_exec_drop(y);
+}
+
+static void child_changed(struct tb_cu_node *n, CUgraph graph)
+{
+    n->stale = true;
+    tb_cu_late(set_child, HANDLE(n), HANDLE(graph));
+}
+
+static void set_any(struct tb_cu_exec *x, struct tb_cu_node *n, const CUgraphNodeParams *p)
+{
+    switch (p->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        FILL_KERNEL(x, n, &p->kernel, KERNEL_OF(&p->kernel));
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        tb_cu_box(&p->memcpy.copyParams, n);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET: {
+        CUDA_MEMSET_NODE_PARAMS m;
+        memcpy(&m, &p->memset, sizeof(m)); /* the other has a context behind the same members */
+        fill_memset(n, &m);
+        break;
+    }
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        child_changed(n, p->graph.graph);
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        x->partial = true;
+        break;
+    default:
+        break;
+    }
+}
+
+/* All of them begin with the executable graph and the node. */
+void tb_cu_node_set(struct tb_cu_exec *x, const struct tb_cuda_call *c)
+{
+    const struct tb_cuGraphNodeSetEnabled_params *named = c->params;
+    struct tb_cu_node *n = tb_cu_node_of(x, HANDLE(named->hNode));
+
+    if (!n) {
+        x->partial = true;
+        return;
+    }
+    switch (c->id) {
+    case TB_CUDA_cuGraphExecKernelNodeSetParams: {
+        PARAMS(cuGraphExecKernelNodeSetParams);
+        FILL_KERNEL(x, n, p->nodeParams, HANDLE(p->nodeParams->func));
+        break;
+    }
+    case TB_CUDA_cuGraphExecKernelNodeSetParams_v2: {
+        PARAMS(cuGraphExecKernelNodeSetParams_v2);
+        FILL_KERNEL(x, n, p->nodeParams, KERNEL_OF(p->nodeParams));
+        break;
+    }
+    case TB_CUDA_cuGraphExecMemcpyNodeSetParams: {
+        PARAMS(cuGraphExecMemcpyNodeSetParams);
+        tb_cu_box(p->copyParams, n);
+        break;
+    }
+    case TB_CUDA_cuGraphExecMemsetNodeSetParams: {
+        PARAMS(cuGraphExecMemsetNodeSetParams);
+        fill_memset(n, p->memsetParams);
+        break;
+    }
+    case TB_CUDA_cuGraphExecChildGraphNodeSetParams: {
+        PARAMS(cuGraphExecChildGraphNodeSetParams);
+        child_changed(n, p->childGraph);
+        break;
+    }
+    case TB_CUDA_cuGraphExecNodeSetParams: {
+        PARAMS(cuGraphExecNodeSetParams);
+        set_any(x, n, p->nodeParams);
+        break;
+    }
+    case TB_CUDA_cuGraphNodeSetEnabled:
+        n->disabled = !named->isEnabled;
+        break;
+    case TB_CUDA_cuGraphExecBatchMemOpNodeSetParams:
+        x->partial = true;
+        break;
+    }
+}
+
+/* ---------------------------------------------------------------- accesses */
+
+bool tb_cu_node_works(const struct tb_cu_node *n)
+{
+    return n->kernel || n->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+           n->type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
+void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
+{
+    if (n->kernel) {
+        tb_cu_kernel_accesses(w, n->kernel, n->block, n->param_bytes);
+        return;
+    }
+    if (!tb_cu_node_works(n))
+        return;
+    w->args = tb_cu_mix(w->args, n->value);
+    tb_cu_add_copy(w, n->dst, n->dst_bytes, n->src, n->src_bytes);
+}
