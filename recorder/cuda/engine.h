@@ -706,6 +706,9 @@ void tb_cu_graph_enter(struct tb_cuda_call *c);
 void tb_cu_context_enter(struct tb_cuda_call *c);
 void tb_cu_context_exit(struct tb_cuda_call *c);
 
+/** tb_cu_chosen - is this launch of @k to be recorded, by --kernel and --sample? Counts it, and
+ * says so where it is not. Without the lock */
+bool tb_cu_chosen(struct tb_cu_kernel *k);
 /** tb_cu_graphs_hash - does an executable graph still launch kernels of @c's module? */
 bool tb_cu_graphs_hash(const struct tb_cu_ctx *c);
 /** tb_cu_graphs_release - at exit: the clones that hash in @c */

@@ -135,6 +135,14 @@ static const char *whole_because(const struct tb_cu_exec *x)
     return "hashed as a whole, not node by node";
 }
 
+static void say_whole(const struct tb_cu_exec *x)
+{
+    tb_cu_cover(0, TB_REC_NO_SEQ, "cuda", "graph", whole_because(x));
+    for (const struct tb_cu_node *n = x->first; n; n = n->next)
+        if (n->kernel && n->kernel->filtered && !n->disabled)
+            (void)tb_cu_chosen(n->kernel);
+}
+
 static const char *missing_of(const struct tb_cu_exec *x)
 {
     bool works = false, frees = false, stale = false;
@@ -191,7 +199,7 @@ static void add_nodes(struct tb_cu_work *w, const struct tb_cu_exec *x)
     uint64_t args = 0x9a;
 
     for (const struct tb_cu_node *n = x->first; n; n = n->next) {
-        if (n->disabled)
+        if (n->disabled || (n->kernel && n->kernel->filtered))
             continue;
         w->args = 0;
         tb_cu_node_accesses(w, n);
@@ -228,7 +236,7 @@ static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_
     if (by_node(x))
         drop_writes(w);
     else
-        tb_cu_cover(0, TB_REC_NO_SEQ, "cuda", "graph", whole_because(x));
+        say_whole(x);
     return w;
 }
 
@@ -366,11 +374,29 @@ void tb_cu_graph_enter(struct tb_cuda_call *c)
         tb_cu_graph_node_enter(c, x);
 }
 
+static bool for_kernels(const struct tb_cuda_call *c)
+{
+    uint64_t flags = 0;
+
+    if (c->id == TB_CUDA_cuGraphInstantiateWithFlags) {
+        PARAMS(cuGraphInstantiateWithFlags);
+        flags = p->flags;
+    } else if (c->id == TB_CUDA_cuGraphInstantiateWithParams ||
+               c->id == TB_CUDA_cuGraphInstantiateWithParams_ptsz) {
+        PARAMS(cuGraphInstantiateWithParams);
+        flags = p->instantiateParams->flags;
+    }
+    return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+}
+
 static void made(struct tb_cuda_call *c)
 {
     /* all of them begin with these two */
     PARAMS(cuGraphInstantiateWithFlags);
 
+    if (c->result == CUDA_SUCCESS && for_kernels(c))
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "graph",
+                    "made to be launched by kernels: such launches are not seen");
     if (!tb_cu_graph_instantiated(c) && c->result == CUDA_SUCCESS)
         instantiated(*p->phGraphExec, p->hGraph);
 }

@@ -2,9 +2,10 @@
  * graph.h - private to recorder/cuda/: executable graphs, and what the files about them ask of each
  * other.
  *
- * graph.c has the calls and the event of a launch as a whole; graph_nodes.c finds out what a graph
- * does; graph_clone.c lets the job instantiate a clone with hashes; graph_hash.c keeps these hashes
- * what they should be and writes the events of nodes. Start at struct tb_cu_exec.
+ * graph.c has the calls and the event of a launch as a whole; graph_list.c lists a graph's nodes,
+ * and graph_nodes.c finds out what they do; graph_clone.c lets the job instantiate a clone with
+ * hashes; graph_hash.c keeps these hashes what they should be and writes the events of nodes. Start
+ * at struct tb_cu_exec.
  */
 #ifndef TB_RECORDER_CUDA_GRAPH_H
 #define TB_RECORDER_CUDA_GRAPH_H
@@ -30,6 +31,7 @@ struct tb_cu_node {
     uint32_t jobs, room, slot; /* slot: of its first ticket, from the exec's */
     uint32_t grid[3], block_dim[3], shared;
     bool disabled;
+    bool left_out;  /* of the launch under way: by --kernel or --sample */
     bool freed;     /* memory that the graph itself frees again */
     bool stale;     /* a child graph that was changed in a way that could not be followed */
     bool ours;      /* a hash: the job has captured the launch of a graph that has some */
@@ -57,10 +59,10 @@ struct tb_cu_base {
 struct tb_cu_exec {
     struct tb_cu_exec *next_free;
     uint64_t handle;
-    bool partial;     /* some nodes could not be looked into */
-    bool conditional; /* some nodes run never, once or more often */
-    bool memory;      /* it allocates or frees memory */
-    struct tb_cu_node *first, **last;
+    bool partial;                             /* some nodes could not be looked into */
+    bool conditional;                         /* some nodes run never, once or more often */
+    bool memory;                              /* it allocates or frees memory */
+    struct tb_cu_node *first, **last, *found; /* found: by the last search */
     /* where nodes are hashed one by one */
     CUgraph clone; /* NULL: the graph is hashed as a whole */
     struct tb_cu_ctx *ctx;
@@ -88,13 +90,22 @@ void tb_cu_exec_drop(struct tb_cu_exec *x);
 /** tb_cu_exec_register - @x is what the driver calls @handle */
 void tb_cu_exec_register(struct tb_cu_exec *x, uint64_t handle);
 
+/* ---------------------------------------------------------------- graph_list.c */
+
+/** tb_cu_nodes_collect - what @graph does, into @x, which has no nodes; calls CUDA if that may be.
+ * A node comes behind those that it waits for */
+void tb_cu_nodes_collect(struct tb_cu_exec *x, CUgraph graph);
+
 /* ---------------------------------------------------------------- graph_nodes.c */
 
-/** tb_cu_nodes_collect - what @graph does, into @x, which has no nodes; may call CUDA */
-void tb_cu_nodes_collect(struct tb_cu_exec *x, CUgraph graph);
+/** tb_cu_node_add - an empty one behind the others of @x; NULL: no memory */
+struct tb_cu_node *tb_cu_node_add(struct tb_cu_exec *x, uint64_t handle, uint8_t type,
+                                  unsigned depth);
+/** tb_cu_node_look - ask CUDA what @n does, which is @handle; false: that cannot be known */
+bool tb_cu_node_look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle);
 void tb_cu_nodes_clear(struct tb_cu_exec *x);
 /** tb_cu_node_of - the node that the job calls @handle; NULL: none */
-struct tb_cu_node *tb_cu_node_of(const struct tb_cu_exec *x, uint64_t handle);
+struct tb_cu_node *tb_cu_node_of(struct tb_cu_exec *x, uint64_t handle);
 /** tb_cu_node_end - the first node behind @n and what is in it; NULL: the end */
 struct tb_cu_node *tb_cu_node_end(const struct tb_cu_node *n);
 /** tb_cu_nodes_pair - are the nodes from @a to before @end, and those from @b on, @down deeper in

@@ -135,7 +135,7 @@ bool tb_cu_graph_add_hash(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node
     struct tb_cu_graph_job job[TB_FPD_MAX];
     uint32_t jobs = 0;
 
-    if (like ? !like->hash : !tb_cu_node_works(n))
+    if (like ? !like->hash : !tb_cu_node_works(n) || (n->kernel && n->kernel->filtered))
         return true; /* its event says that nothing was hashed */
     look(w, x, n);
     if ((!jobs_of(w, job, &jobs) || !jobs) && !like)
@@ -194,6 +194,13 @@ static bool alone(struct tb_cu_exec *x, CUstream stream, bool per_thread)
     return ok;
 }
 
+/* What the user wants to see of this launch. */
+static void choose(struct tb_cu_exec *x)
+{
+    for (struct tb_cu_node *n = x->first; n; n = n->next)
+        n->left_out = n->kernel && !n->disabled && !tb_cu_chosen(n->kernel);
+}
+
 void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread)
 {
     struct tb_cu_work *w = tb_cu_work_new(TB_EV_LAUNCH, "graph", stream, per_thread);
@@ -202,6 +209,7 @@ void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_threa
 
     x->drawn = false;
     x->unsafe = false;
+    choose(x);
     for (struct tb_cu_node *n = x->first; ok && n; n = n->next)
         follow(x, n, w);
     tb_cu_work_drop(w);
@@ -260,7 +268,7 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
 static void give_back(struct tb_cu_exec *x, bool all)
 {
     for (struct tb_cu_node *n = x->first; n; n = n->next)
-        for (uint32_t i = all || n->disabled ? 0 : n->jobs; i < n->room; i++) {
+        for (uint32_t i = all || n->disabled || n->left_out ? 0 : n->jobs; i < n->room; i++) {
             uint64_t t = x->ticket + n->slot + i;
             __atomic_store_n(&x->ctx->slot[t & (TB_CU_SLOTS - 1)].taken, t + 1, __ATOMIC_RELEASE);
         }
@@ -275,7 +283,7 @@ void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_
     if (!ok)
         return;
     for (const struct tb_cu_node *n = x->first; n; n = n->next)
-        if (tb_cu_node_works(n) && !n->disabled)
+        if (tb_cu_node_works(n) && !n->disabled && !n->left_out)
             write_node(x, n, stream, per_thread);
 }
 

@@ -4,16 +4,22 @@
 
 #include "recorder/cuda/graph.h"
 
-#define MAX_NODES 65536u
-
 /* ---------------------------------------------------------------- the list */
 
-struct tb_cu_node *tb_cu_node_of(const struct tb_cu_exec *x, uint64_t handle)
+/* Jobs go through the nodes in order: the search begins where the last one ended. */
+struct tb_cu_node *tb_cu_node_of(struct tb_cu_exec *x, uint64_t handle)
 {
-    for (struct tb_cu_node *n = x->first; n; n = n->next)
-        if (n->handle == handle)
-            return n;
-    return NULL;
+    struct tb_cu_node *n = x->found;
+
+    while (n && n->handle != handle)
+        n = n->next;
+    for (struct tb_cu_node *m = n ? NULL : x->first; m && m != x->found; m = m->next)
+        if (m->handle == handle) {
+            n = m;
+            break;
+        }
+    x->found = n ? n : x->found;
+    return n;
 }
 
 struct tb_cu_node *tb_cu_node_end(const struct tb_cu_node *n)
@@ -25,8 +31,8 @@ struct tb_cu_node *tb_cu_node_end(const struct tb_cu_node *n)
     return end;
 }
 
-static struct tb_cu_node *add_node(struct tb_cu_exec *x, uint64_t handle, uint8_t type,
-                                   unsigned depth)
+struct tb_cu_node *tb_cu_node_add(struct tb_cu_exec *x, uint64_t handle, uint8_t type,
+                                  unsigned depth)
 {
     tb_cu_lock();
     struct tb_cu_node *n = tb_cu.free_nodes;
@@ -61,6 +67,7 @@ void tb_cu_nodes_clear(struct tb_cu_exec *x)
         tb_cu.free_nodes = n;
     }
     x->last = &x->first;
+    x->found = NULL;
     x->partial = x->conditional = x->memory = false;
     tb_cu_unlock();
 }
@@ -191,7 +198,7 @@ static bool look_at_memory(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNo
     return true;
 }
 
-static bool look_at(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
+bool tb_cu_node_look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
 {
     switch (n->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -211,119 +218,6 @@ static bool look_at(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode hand
     default:
         return true;
     }
-}
-
-/* ---------------------------------------------------------------- all nodes of a graph */
-
-/* A graph's nodes as CUDA lists them, and room for the edges of one. */
-struct list {
-    CUgraphNode *node, *near;
-    CUgraphEdgeData *edge;
-    size_t count;
-};
-
-static void collect(struct tb_cu_exec *x, CUgraph graph, unsigned depth);
-
-/* The place of @node in the list; mostly not far from @at. */
-static size_t place_of(const struct list *l, size_t at, CUgraphNode node)
-{
-    for (size_t i = at; i-- > 0;)
-        if (l->node[i] == node)
-            return i;
-    for (size_t i = at; i < l->count; i++)
-        if (l->node[i] == node)
-            return i;
-    return l->count;
-}
-
-/* Which nodes come before it, by their places, in the order of its edges: how cuGraphExecUpdate()
- * pairs nodes of two graphs. */
-static uint64_t shape_of(const struct list *l, size_t at)
-{
-    const struct tb_cu_driver *d = &tb_cu.driver;
-    size_t n = l->count;
-    uint64_t shape = 1;
-
-    if (!d->cuGraphNodeGetDependencies_v2 ||
-        d->cuGraphNodeGetDependencies_v2(l->node[at], l->near, l->edge, &n) != CUDA_SUCCESS)
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        shape = tb_cu_mix(shape, place_of(l, at, l->near[i]));
-    return shape;
-}
-
-static void take_in(struct tb_cu_exec *x, const struct list *l, size_t at, unsigned depth)
-{
-    const struct tb_cu_driver *d = &tb_cu.driver;
-    CUgraphNode handle = l->node[at];
-    CUgraphNodeType type;
-    struct tb_cu_node *n = NULL;
-    CUgraph child = NULL;
-
-    if (d->cuGraphNodeGetType(handle, &type) == CUDA_SUCCESS)
-        n = add_node(x, HANDLE(handle), (uint8_t)type, depth);
-    if (!n) {
-        x->partial = true;
-        return;
-    }
-    n->shape = shape_of(l, at);
-    if (!look_at(x, n, handle))
-        x->partial = true;
-    if (type != CU_GRAPH_NODE_TYPE_GRAPH)
-        return;
-    if (depth < TB_CU_GRAPH_DEPTH && d->cuGraphChildGraphNodeGetGraph &&
-        d->cuGraphChildGraphNodeGetGraph(handle, &child) == CUDA_SUCCESS)
-        collect(x, child, depth + 1);
-    else
-        x->partial = true;
-}
-
-static void collect(struct tb_cu_exec *x, CUgraph graph, unsigned depth)
-{
-    const struct tb_cu_driver *d = &tb_cu.driver;
-    const size_t each = 2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData);
-    struct list l = {.count = 0};
-    size_t count = 0;
-
-    if (!d->cuGraphGetNodes || !d->cuGraphNodeGetType || !tb_cu_tls.may_call ||
-        d->cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || count > MAX_NODES) {
-        x->partial = true;
-        return;
-    }
-    if (!count)
-        return;
-    l.node = tb_cu.api->pool(count * each);
-    if (!l.node) {
-        x->partial = true;
-        return;
-    }
-    l.count = count;
-    l.near = l.node + count;
-    l.edge = (CUgraphEdgeData *)(l.near + count);
-    if (d->cuGraphGetNodes(graph, l.node, &l.count) != CUDA_SUCCESS || l.count > count) {
-        l.count = 0;
-        x->partial = true;
-    }
-    for (size_t i = 0; i < l.count; i++)
-        take_in(x, &l, i, depth);
-    tb_cu.api->unpool(l.node, count * each);
-}
-
-/* Memory that the graph itself frees is gone behind it. */
-static void match_frees(struct tb_cu_exec *x)
-{
-    for (struct tb_cu_node *a = x->first; a; a = a->next)
-        for (struct tb_cu_node *f = x->first; f && a->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-             f = f->next)
-            if (f->type == CU_GRAPH_NODE_TYPE_MEM_FREE && f->dst == a->dst)
-                a->freed = true;
-}
-
-void tb_cu_nodes_collect(struct tb_cu_exec *x, CUgraph graph)
-{
-    collect(x, graph, 0);
-    if (x->memory)
-        match_frees(x);
 }
 
 /* ---------------------------------------------------------------- two graphs */

@@ -99,6 +99,11 @@ static bool chosen(struct tb_cu_kernel *k)
     return false;
 }
 
+bool tb_cu_chosen(struct tb_cu_kernel *k)
+{
+    return chosen(k);
+}
+
 /* What a launch by a plan needs. With DEFER the work waits, and its thread may end meanwhile. */
 static void may_plan(struct tb_cu_asked *asked)
 {

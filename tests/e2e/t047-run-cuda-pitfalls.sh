@@ -150,6 +150,23 @@ record 0 without.twinbit --kernel '!by_*' -- "$TOOL" hidden
 lacks events by_
 "$TWINBIT" show without.twinbit coverage >rows
 contains rows "filter: by_table: launches that --kernel leaves out"
+for tap in shim cupti; do
+    record 0 without.twinbit --tap $tap --kernel '!fill' -- "$TOOL" nested
+    "$TWINBIT" show without.twinbit events >events
+    lacks events /fill#
+    "$TWINBIT" show without.twinbit tensors | grep '^w' >writes || true
+    count writes 0
+    n=$("$TWINBIT" show without.twinbit coverage | grep 'filter: fill: launches' | awk '{ n += $3 } END { print n }')
+    [ "$n" -eq 13 ] || fail "$n of 13 launches and nodes are said to be left out"
+done
+for n in 1 2; do
+    record 0 share.$n.twinbit --sample 0.5 -- "$TOOL" nested
+    covered share.$n.twinbit
+    fills share.$n.twinbit >share.$n
+done
+n=$(wc -l <share.1)
+[ "$n" -gt 2 ] && [ "$n" -lt 13 ] || fail "--sample 0.5 took $n of 13 launches, 8 of them in graphs"
+cmp share.1 share.2 || fail "two runs sampled other launches of nodes"
 for n in 1 2; do
     record 0 share.$n.twinbit --sample 0.3 -- "$TOOL" many
     fills share.$n.twinbit >share.$n

@@ -50,6 +50,7 @@
     X(cuGraphDestroy)                                                                              \
     X(cuGraphAddKernelNode)                                                                        \
     X(cuGraphAddChildGraphNode)                                                                    \
+    X(cuGraphAddDependencies_v2)                                                                   \
     X(cuGraphAddMemAllocNode)                                                                      \
     X(cuGraphAddMemFreeNode)                                                                       \
     X(cuGraphChildGraphNodeGetGraph)                                                               \

@@ -64,12 +64,12 @@ static void run(CUgraphExec exec)
 }
 
 /* The same memory filled with 1 to 5 by launches; then by nodes with 1 2 3 4, and with 1 5 3 4: the
- * first in a child graph, the second and third in a child graph of that. */
+ * first in a child graph, the third and second, made in that order, in a child graph of that. */
 void pitfalls_nested(void)
 {
     CUdeviceptr p = memory();
     CUgraph inner, outer, whole, child;
-    CUgraphNode first, second, nest, list[2];
+    CUgraphNode first, second, third, nest, list[2];
     CUgraphExec exec;
     size_t n = 2;
     struct fill five;
@@ -79,8 +79,9 @@ void pitfalls_nested(void)
     OK(cu.cuGraphCreate(&inner, 0));
     OK(cu.cuGraphCreate(&outer, 0));
     OK(cu.cuGraphCreate(&whole, 0));
+    third = add_fill(inner, NULL, p, 3);
     second = add_fill(inner, NULL, p, 2);
-    (void)add_fill(inner, &second, p, 3);
+    OK(cu.cuGraphAddDependencies_v2(inner, &second, &third, NULL, 1));
     first = add_fill(outer, NULL, p, 1);
     OK(cu.cuGraphAddChildGraphNode(&nest, outer, &first, 1, inner));
     OK(cu.cuGraphAddChildGraphNode(&nest, whole, NULL, 0, outer));
@@ -93,7 +94,7 @@ void pitfalls_nested(void)
         IS(n, 2);
         nest = list[1];
     }
-    OK(cu.cuGraphExecKernelNodeSetParams(exec, list[0], fill_of(&five, p, 5)));
+    OK(cu.cuGraphExecKernelNodeSetParams(exec, list[1], fill_of(&five, p, 5)));
     run(exec);
     check(p, 4);
     OK(cu.cuGraphExecDestroy(exec));
