@@ -145,16 +145,15 @@ static void say_whole(const struct tb_cu_exec *x)
 
 static const char *missing_of(const struct tb_cu_exec *x)
 {
-    bool works = false, frees = false, stale = false;
+    bool works = false, frees = false;
 
     for (const struct tb_cu_node *n = x->first; n; n = n->next) {
         works |= tb_cu_node_works(n);
         frees |= n->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
-        stale |= n->stale;
     }
     if (x->conditional)
         return "conditional nodes: what their graphs do is not known";
-    if (x->partial || x->lost || stale)
+    if (x->lost || !tb_cu_nodes_known(x))
         return "nodes of the graph could not be looked into";
     return works && frees ? "memory that a graph frees cannot be hashed behind it" : NULL;
 }
@@ -193,17 +192,23 @@ static void drop_writes(struct tb_cu_work *w)
     w->n = n;
 }
 
-/* Under the lock. */
+/*
+ * Under the lock. Where each node has an event, its accesses are there: here is what all of them
+ * read, to be looked at before the launch, as far as there is room.
+ */
 static void add_nodes(struct tb_cu_work *w, const struct tb_cu_exec *x)
 {
     uint64_t args = 0x9a;
 
     for (const struct tb_cu_node *n = x->first; n; n = n->next) {
-        if (n->disabled || (n->kernel && n->kernel->filtered))
+        if (n->disabled || (n->kernel && n->kernel->filtered) ||
+            (by_node(x) && w->n > TB_CU_ACCESSES / 2))
             continue;
         w->args = 0;
         tb_cu_node_accesses(w, n);
         args = tb_cu_mix(args, w->args);
+        if (by_node(x))
+            drop_writes(w);
     }
     w->args = args;
 }
@@ -233,9 +238,7 @@ static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_
     (void)tb_cu_stream_tick(w->order);
     add_nodes(w, x);
     tb_cu_unlock();
-    if (by_node(x))
-        drop_writes(w);
-    else
+    if (!by_node(x))
         say_whole(x);
     return w;
 }

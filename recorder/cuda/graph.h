@@ -33,7 +33,7 @@ struct tb_cu_node {
     bool disabled;
     bool left_out;  /* of the launch under way: by --kernel or --sample */
     bool freed;     /* memory that the graph itself frees again */
-    bool stale;     /* a child graph that was changed in a way that could not be followed */
+    bool stale;     /* what it does is not known */
     bool ours;      /* a hash: the job has captured the launch of a graph that has some */
     uint8_t type;   /* CUgraphNodeType */
     uint8_t depth;  /* 0: of the graph itself, 1: of a child graph of it */
@@ -101,9 +101,11 @@ void tb_cu_nodes_collect(struct tb_cu_exec *x, CUgraph graph);
 /** tb_cu_node_add - an empty one behind the others of @x; NULL: no memory */
 struct tb_cu_node *tb_cu_node_add(struct tb_cu_exec *x, uint64_t handle, uint8_t type,
                                   unsigned depth);
-/** tb_cu_node_look - ask CUDA what @n does, which is @handle; false: that cannot be known */
-bool tb_cu_node_look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle);
+/** tb_cu_node_look - ask CUDA what @n does, which is @handle */
+void tb_cu_node_look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle);
 void tb_cu_nodes_clear(struct tb_cu_exec *x);
+/** tb_cu_nodes_known - is there none of which it is not known what it does? */
+bool tb_cu_nodes_known(const struct tb_cu_exec *x);
 /** tb_cu_node_of - the node that the job calls @handle; NULL: none */
 struct tb_cu_node *tb_cu_node_of(struct tb_cu_exec *x, uint64_t handle);
 /** tb_cu_node_end - the first node behind @n and what is in it; NULL: the end */

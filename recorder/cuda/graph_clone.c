@@ -148,7 +148,7 @@ static CUgraph prepare(CUgraph graph, struct tb_cu_exec **out)
         return NULL;
     x->ctx = c;
     tb_cu_nodes_collect(x, graph);
-    if (!x->partial && !x->memory && (x->base = base_new()) != NULL)
+    if (tb_cu_nodes_known(x) && !x->memory && (x->base = base_new()) != NULL)
         clone = clone_of(x, graph, NULL);
     if (clone && x->slots && x->slots <= TB_CU_SLOTS / 4) {
         *out = x;

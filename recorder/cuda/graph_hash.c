@@ -129,6 +129,12 @@ static bool insert(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
     return add_edges(clone, hash, next, count);
 }
 
+/* Slots that are kept for a node, in case it has more to hash after a change. */
+static uint32_t room_for(uint32_t jobs)
+{
+    return jobs <= 2 ? 2 : jobs <= TB_FPD_FEW ? TB_FPD_FEW : TB_FPD_MAX;
+}
+
 bool tb_cu_graph_add_hash(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
                           const struct tb_cu_node *like, struct tb_cu_work *w)
 {
@@ -140,7 +146,7 @@ bool tb_cu_graph_add_hash(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node
     look(w, x, n);
     if ((!jobs_of(w, job, &jobs) || !jobs) && !like)
         return true;
-    n->room = like ? like->room : jobs <= TB_FPD_FEW ? TB_FPD_FEW : TB_FPD_MAX;
+    n->room = like ? like->room : room_for(jobs);
     n->slot = like ? like->slot : x->slots;
     if (!like)
         x->slots += n->room;

@@ -111,8 +111,7 @@ static void take_in(struct tb_cu_exec *x, const struct list *l, size_t at, unsig
         return;
     }
     n->shape = shape_of(l, at);
-    if (!tb_cu_node_look(x, n, handle))
-        x->partial = true;
+    tb_cu_node_look(x, n, handle);
     if (type != CU_GRAPH_NODE_TYPE_GRAPH)
         return;
     if (depth < TB_CU_GRAPH_DEPTH && d->cuGraphChildGraphNodeGetGraph &&

@@ -90,25 +90,23 @@ static bool keep_block(struct tb_cu_node *n, const uint8_t *block, uint32_t byte
     return true;
 }
 
-static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t function,
-                        void **params, void **extra)
+static void fill_kernel(struct tb_cu_node *n, uint64_t function, void **params, void **extra)
 {
     uint8_t block[TB_CU_PARAM_ROOM];
     uint32_t bytes;
 
+    n->stale = true;
     n->kernel = tb_cu_kernel(function);
-    if (!n->kernel) {
-        x->partial = true;
+    if (!n->kernel)
         return;
-    }
     bytes = tb_cu_params(n->kernel, params, extra, block);
-    if (n->kernel->blind || (!bytes && n->kernel->param_bytes) || !keep_block(n, block, bytes))
-        x->partial = true;
+    if (!n->kernel->blind && (bytes || !n->kernel->param_bytes))
+        n->stale = !keep_block(n, block, bytes);
 }
 
 /* The structs of kernel nodes, of every version, have the same members by name. */
 #define KERNEL_OF(p) ((p)->func ? HANDLE((p)->func) : HANDLE((p)->kern))
-#define FILL_KERNEL(x, n, p, function)                                                             \
+#define FILL_KERNEL(n, p, function)                                                                \
     do {                                                                                           \
         (n)->grid[0] = (p)->gridDimX;                                                              \
         (n)->grid[1] = (p)->gridDimY;                                                              \
@@ -117,7 +115,7 @@ static void fill_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, uint64_t fun
         (n)->block_dim[1] = (p)->blockDimY;                                                        \
         (n)->block_dim[2] = (p)->blockDimZ;                                                        \
         (n)->shared = (p)->sharedMemBytes;                                                         \
-        fill_kernel(x, n, function, (p)->kernelParams, (p)->extra);                                \
+        fill_kernel(n, function, (p)->kernelParams, (p)->extra);                                   \
     } while (0)
 
 static void fill_memset(struct tb_cu_node *n, const CUDA_MEMSET_NODE_PARAMS *m)
@@ -139,7 +137,7 @@ static bool is_ours(uint64_t function)
     return false;
 }
 
-static bool look_at_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
+static bool look_at_kernel(struct tb_cu_node *n, CUgraphNode handle)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
     CUDA_KERNEL_NODE_PARAMS p;
@@ -149,8 +147,8 @@ static bool look_at_kernel(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNo
         return false;
     n->ours = is_ours(KERNEL_OF(&p));
     if (!n->ours)
-        FILL_KERNEL(x, n, &p, KERNEL_OF(&p));
-    return true;
+        FILL_KERNEL(n, &p, KERNEL_OF(&p));
+    return !n->stale;
 }
 
 static bool look_at_copy(struct tb_cu_node *n, CUgraphNode handle)
@@ -198,11 +196,11 @@ static bool look_at_memory(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNo
     return true;
 }
 
-bool tb_cu_node_look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
+static bool look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
 {
     switch (n->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return look_at_kernel(x, n, handle);
+        return look_at_kernel(n, handle);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return look_at_copy(n, handle);
     case CU_GRAPH_NODE_TYPE_MEMSET:
@@ -218,6 +216,20 @@ bool tb_cu_node_look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode han
     default:
         return true;
     }
+}
+
+void tb_cu_node_look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
+{
+    n->stale = !look(x, n, handle);
+}
+
+bool tb_cu_nodes_known(const struct tb_cu_exec *x)
+{
+    const struct tb_cu_node *n = x->first;
+
+    while (n && !n->stale)
+        n = n->next;
+    return !n && !x->partial;
 }
 
 /* ---------------------------------------------------------------- two graphs */
@@ -285,27 +297,35 @@ static void child_changed(struct tb_cu_node *n, CUgraph graph)
     tb_cu_late(set_child, HANDLE(n), HANDLE(graph));
 }
 
-static void set_any(struct tb_cu_exec *x, struct tb_cu_node *n, const CUgraphNodeParams *p)
+static void set_copy(struct tb_cu_node *n, const CUDA_MEMCPY3D *m)
 {
+    tb_cu_box(m, n);
+    n->stale = false;
+}
+
+static void set_memset(struct tb_cu_node *n, const CUDA_MEMSET_NODE_PARAMS *m)
+{
+    fill_memset(n, m);
+    n->stale = false;
+}
+
+static void set_any(struct tb_cu_node *n, const CUgraphNodeParams *p)
+{
+    CUDA_MEMSET_NODE_PARAMS m;
+
     switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        FILL_KERNEL(x, n, &p->kernel, KERNEL_OF(&p->kernel));
+        FILL_KERNEL(n, &p->kernel, KERNEL_OF(&p->kernel));
         break;
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        tb_cu_box(&p->memcpy.copyParams, n);
+        set_copy(n, &p->memcpy.copyParams);
         break;
-    case CU_GRAPH_NODE_TYPE_MEMSET: {
-        CUDA_MEMSET_NODE_PARAMS m;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
         memcpy(&m, &p->memset, sizeof(m)); /* the other has a context behind the same members */
-        fill_memset(n, &m);
+        set_memset(n, &m);
         break;
-    }
     case CU_GRAPH_NODE_TYPE_GRAPH:
         child_changed(n, p->graph.graph);
-        break;
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-        x->partial = true;
         break;
     default:
         break;
@@ -325,22 +345,22 @@ void tb_cu_node_set(struct tb_cu_exec *x, const struct tb_cuda_call *c)
     switch (c->id) {
     case TB_CUDA_cuGraphExecKernelNodeSetParams: {
         PARAMS(cuGraphExecKernelNodeSetParams);
-        FILL_KERNEL(x, n, p->nodeParams, HANDLE(p->nodeParams->func));
+        FILL_KERNEL(n, p->nodeParams, HANDLE(p->nodeParams->func));
         break;
     }
     case TB_CUDA_cuGraphExecKernelNodeSetParams_v2: {
         PARAMS(cuGraphExecKernelNodeSetParams_v2);
-        FILL_KERNEL(x, n, p->nodeParams, KERNEL_OF(p->nodeParams));
+        FILL_KERNEL(n, p->nodeParams, KERNEL_OF(p->nodeParams));
         break;
     }
     case TB_CUDA_cuGraphExecMemcpyNodeSetParams: {
         PARAMS(cuGraphExecMemcpyNodeSetParams);
-        tb_cu_box(p->copyParams, n);
+        set_copy(n, p->copyParams);
         break;
     }
     case TB_CUDA_cuGraphExecMemsetNodeSetParams: {
         PARAMS(cuGraphExecMemsetNodeSetParams);
-        fill_memset(n, p->memsetParams);
+        set_memset(n, p->memsetParams);
         break;
     }
     case TB_CUDA_cuGraphExecChildGraphNodeSetParams: {
@@ -350,14 +370,11 @@ void tb_cu_node_set(struct tb_cu_exec *x, const struct tb_cuda_call *c)
     }
     case TB_CUDA_cuGraphExecNodeSetParams: {
         PARAMS(cuGraphExecNodeSetParams);
-        set_any(x, n, p->nodeParams);
+        set_any(n, p->nodeParams);
         break;
     }
     case TB_CUDA_cuGraphNodeSetEnabled:
         n->disabled = !named->isEnabled;
-        break;
-    case TB_CUDA_cuGraphExecBatchMemOpNodeSetParams:
-        x->partial = true;
         break;
     }
 }

@@ -21,8 +21,8 @@ import gpu
 from recording import TAPS, Recordings
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAMS = ("vecadd", "streams_events", "host_callbacks", "graph_capture", "graph_explicit", "graph_child", "pools", "managed",
-            "coop_grid", "multi_device", "event_timing")
+PROGRAMS = ("vecadd", "streams_events", "host_callbacks", "graph_capture", "graph_explicit", "graph_child", "graph_large",
+            "pools", "managed", "coop_grid", "multi_device", "event_timing")
 
 
 def jobs(build, quick):
