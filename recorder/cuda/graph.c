@@ -181,34 +181,17 @@ static void learn_memory(const struct tb_cu_exec *x)
 
 /* ---------------------------------------------------------------- launches */
 
-/* What is hashed node by node is written there: only what the graph reads as a whole is left. */
-static void drop_writes(struct tb_cu_work *w)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < w->n; i++)
-        if (w->access[i].mode != 'w')
-            w->access[n++] = w->access[i];
-    w->n = n;
-}
-
-/*
- * Under the lock. Where each node has an event, its accesses are there: here is what all of them
- * read, to be looked at before the launch, as far as there is room.
- */
+/* Under the lock. */
 static void add_nodes(struct tb_cu_work *w, const struct tb_cu_exec *x)
 {
     uint64_t args = 0x9a;
 
     for (const struct tb_cu_node *n = x->first; n; n = n->next) {
-        if (n->disabled || (n->kernel && n->kernel->filtered) ||
-            (by_node(x) && w->n > TB_CU_ACCESSES / 2))
+        if (n->disabled || (n->kernel && n->kernel->filtered))
             continue;
         w->args = 0;
         tb_cu_node_accesses(w, n);
         args = tb_cu_mix(args, w->args);
-        if (by_node(x))
-            drop_writes(w);
     }
     w->args = args;
 }
@@ -236,7 +219,8 @@ static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_
     tb_cu_lock();
     w->order = tb_cu_stream(stream, per_thread);
     (void)tb_cu_stream_tick(w->order);
-    add_nodes(w, x);
+    if (!by_node(x)) /* else accesses are the nodes' */
+        add_nodes(w, x);
     tb_cu_unlock();
     if (!by_node(x))
         say_whole(x);
@@ -263,8 +247,11 @@ static void launching(struct tb_cuda_call *c)
     w = begin(x, p->hStream, per_thread);
     if (w && tb_cu_tls.may_call && tb_cu_at_enter())
         tb_cu_work_before(w);
-    if (w && by_node(x))
+    if (w && by_node(x)) {
+        if (w->snapshot)
+            tb_cu_cover(1, TB_REC_NO_SEQ, "snapshot", "graph", "its nodes have events: no bytes");
         tb_cu_graph_launching(x, p->hStream, per_thread);
+    }
     *c->user = (uint64_t)(uintptr_t)w;
 }
 

@@ -20,15 +20,20 @@ struct tb_cu_graph_job {
     uint64_t rate;
 };
 
-/** struct tb_cu_node - a node; behind one that is a child graph come that graph's nodes */
-struct tb_cu_node {
-    struct tb_cu_node *next;
-    uint64_t handle; /* CUgraphNode in the graph the exec was made from */
-    uint64_t twin;   /* in the clone with hashes, 0: there is none */
-    uint64_t hash;   /* the node behind the twin, 0: nothing is hashed there */
+/** struct tb_cu_graph_hash - a node of ours before or behind one of the job's */
+struct tb_cu_graph_hash {
+    uint64_t node; /* in the clone, 0: nothing is hashed there */
     struct tb_cu_graph_job *job;
     uint32_t job_room;         /* what there is memory for */
     uint32_t jobs, room, slot; /* slot: of its first ticket, from the exec's */
+};
+
+/** struct tb_cu_node - a node; behind one that is a child graph come that graph's nodes */
+struct tb_cu_node {
+    struct tb_cu_node *next;
+    uint64_t handle;                       /* CUgraphNode in the graph the exec was made from */
+    uint64_t twin;                         /* in the clone with hashes, 0: there is none */
+    struct tb_cu_graph_hash before, after; /* of what it reads (TB_CFG_INPUTS), and writes */
     uint32_t grid[3], block_dim[3], shared;
     bool disabled;
     bool left_out;  /* of the launch under way: by --kernel or --sample */
@@ -67,11 +72,13 @@ struct tb_cu_exec {
     CUgraph clone; /* NULL: the graph is hashed as a whole */
     struct tb_cu_ctx *ctx;
     struct tb_cu_base *base;
+    bool changed;    /* a node does something else since hashes were last brought up to date */
+    uint64_t seen;   /* changes of memory until then */
     uint32_t slots;  /* tickets a launch */
     uint64_t ticket; /* the first of the launch under way */
     bool drawn;      /* the launch under way has tickets */
-    bool unsafe;     /* some hash is not of what it should be: of the launch under way */
-    bool lost;       /* the same, from an update on: for good */
+    const char *why; /* it has none */
+    bool lost;       /* hashes are not of what they should be, from an update on */
 };
 
 /* What calls that name an executable graph and a node begin with. */
@@ -138,10 +145,10 @@ bool tb_cu_graph_node_exit(struct tb_cuda_call *c);
 
 /* ---------------------------------------------------------------- graph_hash.c */
 
-/** tb_cu_graph_add_hash - a hash of what @n writes behind its twin, in @graph, where the twin is
- * @like: it has such a node before an update, NULL: as it needs one */
-bool tb_cu_graph_add_hash(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
-                          const struct tb_cu_node *like, struct tb_cu_work *w);
+/** tb_cu_graph_add_hashes - of what @n reads and writes, around its twin in @graph; @like: where
+ * the node that it is to update has some, NULL: as it needs them. @w: scratch */
+bool tb_cu_graph_add_hashes(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
+                            const struct tb_cu_node *like, struct tb_cu_work *w);
 /** tb_cu_graph_launching - before a launch: hashes are brought up to date, tickets drawn */
 void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread);
 /** tb_cu_graph_nodes_launched - behind it: an event for each node */

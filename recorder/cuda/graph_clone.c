@@ -1,8 +1,8 @@
 /*
  * Graphs, hashed node by node: what the job instantiates is a clone of its graph, with a hash
- * behind each node that writes. The job's own graph keeps the nodes it has made; calls that name
- * one of them are led to its twin, and graphs that it brings as an update are cloned in the same
- * way.
+ * behind each node that writes, and one before each that reads where inputs are hashed. The job's
+ * own graph keeps the nodes it has made; calls that name one of them are led to its twin, and
+ * graphs that it brings as an update are cloned in the same way.
  *
  * Only a front end that can change arguments (the shim) does this. NVIDIA documents that clones
  * have copies of child graphs, which may be added to; that graphs with memory or conditional nodes
@@ -101,7 +101,7 @@ static bool instrument_all(struct tb_cu_exec *x, CUgraph clone, const struct tb_
         if (ok && n->ours) /* it has another's word */
             ok = tb_cu.driver.cuGraphDestroyNode((CUgraphNode)(uintptr_t)n->twin) == CUDA_SUCCESS;
         else if (ok)
-            ok = tb_cu_graph_add_hash(x, at[n->depth], n, like, w);
+            ok = tb_cu_graph_add_hashes(x, at[n->depth], n, like, w);
         like = like ? like->next : NULL;
     }
     tb_cu_work_drop(w);
@@ -233,6 +233,7 @@ static void take_over(struct changed *k, bool accepted)
 
     if (!accepted)
         return;
+    k->part.exec->changed = true;
     if (!k->pairs)
         k->part.exec->lost = true;
     for (struct tb_cu_node *n = k->part.first; k->pairs && n != k->part.end; n = n->next) {
@@ -328,7 +329,8 @@ void tb_cu_graph_updating(struct tb_cuda_call *c, struct tb_cu_exec *x)
 static void lead_back(const struct tb_cu_exec *x, CUgraphNode *node)
 {
     for (const struct tb_cu_node *n = x->first; node && *node && n; n = n->next)
-        if (n->twin == HANDLE(*node) || n->hash == HANDLE(*node)) {
+        if (n->twin == HANDLE(*node) || n->before.node == HANDLE(*node) ||
+            n->after.node == HANDLE(*node)) {
             *node = (CUgraphNode)(uintptr_t)n->handle;
             return;
         }

@@ -1,5 +1,5 @@
 /*
- * Hashes behind the nodes of a graph: what they are of, their tickets, and the events of the nodes.
+ * Hashes around the nodes of a graph: what they are of, their tickets, and the events of the nodes.
  * Tickets are drawn for each launch; the hashes find them by a word that is set before the launch,
  * in the order of its stream (fp_device.h).
  */
@@ -11,15 +11,16 @@
 
 /* ---------------------------------------------------------------- jobs of a node */
 
-/* What of @w has to be hashed behind the node; false: more than one launch takes. */
-static bool jobs_of(const struct tb_cu_work *w, struct tb_cu_graph_job *job, uint32_t *count)
+/* The accesses of @w with @flag; false: more than one launch hashes. */
+static bool jobs_of(const struct tb_cu_work *w, uint8_t flag, struct tb_cu_graph_job *job,
+                    uint32_t *count)
 {
     uint32_t n = 0;
 
     *count = 0;
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
-        if (!(a->flags & TB_CU_HASH) || !tb_cu_may_look(w->ctx, a->alloc))
+        if (!(a->flags & flag) || !tb_cu_may_look(w->ctx, a->alloc))
             continue;
         if (n == TB_FPD_MAX)
             return false;
@@ -35,23 +36,21 @@ static uint64_t word_of(const struct tb_cu_exec *x)
     return x->ctx->bases + (uint64_t)x->base->index * sizeof(uint64_t);
 }
 
-static uint32_t fill_batch(const struct tb_cu_exec *x, const struct tb_cu_node *n,
-                           const struct tb_cu_graph_job *job, uint32_t jobs, struct tb_fpd_batch *b)
+/* How our node is launched; @b, which @params leads to, must live as long. */
+static CUDA_KERNEL_NODE_PARAMS node_params(const struct tb_cu_exec *x,
+                                           const struct tb_cu_graph_hash *h, struct tb_fpd_batch *b,
+                                           void **params)
 {
     tb_cu_batch_begin(x->ctx, b);
     b->base = word_of(x);
-    for (uint32_t i = 0; i < jobs; i++)
-        b->job[b->jobs++] = (struct tb_fpd_job){.src = job[i].address,
-                                                .bytes = job[i].bytes,
-                                                .ticket = n->slot + i,
-                                                .rate = job[i].rate};
-    return tb_fpd_plan(b, x->ctx->sms);
-}
-
-static CUDA_KERNEL_NODE_PARAMS node_params(const struct tb_cu_exec *x, const struct tb_cu_node *n,
-                                           uint32_t grid, void **params)
-{
-    return (CUDA_KERNEL_NODE_PARAMS){.func = n->room > TB_FPD_FEW ? x->ctx->batch : x->ctx->few,
+    for (uint32_t i = 0; i < h->jobs; i++)
+        b->job[b->jobs++] = (struct tb_fpd_job){.src = h->job[i].address,
+                                                .bytes = h->job[i].bytes,
+                                                .ticket = h->slot + i,
+                                                .rate = h->job[i].rate};
+    uint32_t grid = tb_fpd_plan(b, x->ctx->sms);
+    *params = b;
+    return (CUDA_KERNEL_NODE_PARAMS){.func = h->room > TB_FPD_FEW ? x->ctx->batch : x->ctx->few,
                                      .gridDimX = grid ? grid : 1,
                                      .gridDimY = 1,
                                      .gridDimZ = 1,
@@ -61,22 +60,22 @@ static CUDA_KERNEL_NODE_PARAMS node_params(const struct tb_cu_exec *x, const str
                                      .kernelParams = params};
 }
 
-/* False: more than its hash has room for; then it is of nothing. */
-static bool keep_jobs(struct tb_cu_node *n, const struct tb_cu_graph_job *job, uint32_t jobs)
+/* False: more than it has room for; then it is of nothing. */
+static bool keep_jobs(struct tb_cu_graph_hash *h, const struct tb_cu_graph_job *job, uint32_t jobs)
 {
-    n->jobs = 0;
-    if (jobs > n->room)
+    h->jobs = 0;
+    if (jobs > h->room)
         return false;
-    if (n->job_room < n->room) {
+    if (h->job_room < h->room) {
         tb_cu_lock();
-        n->job = tb_cu_small(n->room * sizeof(*n->job));
+        h->job = tb_cu_small(h->room * sizeof(*h->job));
         tb_cu_unlock();
-        n->job_room = n->job ? n->room : 0;
+        h->job_room = h->job ? h->room : 0;
     }
-    if (n->job_room < n->room)
+    if (h->job_room < h->room)
         return false;
-    memcpy(n->job, job, jobs * sizeof(*job));
-    n->jobs = jobs;
+    memcpy(h->job, job, jobs * sizeof(*job));
+    h->jobs = jobs;
     return true;
 }
 
@@ -108,13 +107,13 @@ static bool add_edges(CUgraph clone, CUgraphNode hash, CUgraphNode *next, size_t
     return true;
 }
 
-static bool insert(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
+static bool insert_after(const struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
     CUgraphNode next[MAX_EDGES], twin = (CUgraphNode)(uintptr_t)n->twin, hash;
     CUgraphEdgeData edges[MAX_EDGES];
     struct tb_fpd_batch b;
-    void *params[] = {&b};
+    void *params[1];
     size_t count = MAX_EDGES;
 
     if (d->cuGraphNodeGetDependentNodes_v2(twin, NULL, NULL, &count) != CUDA_SUCCESS ||
@@ -122,11 +121,33 @@ static bool insert(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
         return false;
     if (count && d->cuGraphNodeGetDependentNodes_v2(twin, next, edges, &count) != CUDA_SUCCESS)
         return false;
-    CUDA_KERNEL_NODE_PARAMS p = node_params(x, n, fill_batch(x, n, n->job, n->jobs, &b), params);
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->after, &b, params);
     if (d->cuGraphAddKernelNode_v2(&hash, clone, &twin, 1, &p) != CUDA_SUCCESS)
         return false;
-    n->hash = HANDLE(hash);
+    n->after.node = HANDLE(hash);
     return add_edges(clone, hash, next, count);
+}
+
+/* Before the node, and behind all that it waits for. */
+static bool insert_before(const struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUgraphNode last[MAX_EDGES], twin = (CUgraphNode)(uintptr_t)n->twin, hash;
+    CUgraphEdgeData edges[MAX_EDGES];
+    struct tb_fpd_batch b;
+    void *params[1];
+    size_t count = MAX_EDGES;
+
+    if (d->cuGraphNodeGetDependencies_v2(twin, NULL, NULL, &count) != CUDA_SUCCESS ||
+        count > MAX_EDGES)
+        return false;
+    if (count && d->cuGraphNodeGetDependencies_v2(twin, last, edges, &count) != CUDA_SUCCESS)
+        return false;
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->before, &b, params);
+    if (d->cuGraphAddKernelNode_v2(&hash, clone, last, count, &p) != CUDA_SUCCESS)
+        return false;
+    n->before.node = HANDLE(hash);
+    return add_edges(clone, hash, &twin, 1);
 }
 
 /* Slots that are kept for a node, in case it has more to hash after a change. */
@@ -135,49 +156,77 @@ static uint32_t room_for(uint32_t jobs)
     return jobs <= 2 ? 2 : jobs <= TB_FPD_FEW ? TB_FPD_FEW : TB_FPD_MAX;
 }
 
-bool tb_cu_graph_add_hash(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
-                          const struct tb_cu_node *like, struct tb_cu_work *w)
+/* Is there to be a hash of the accesses of @w with @flag? */
+static bool plan(struct tb_cu_exec *x, struct tb_cu_graph_hash *h,
+                 const struct tb_cu_graph_hash *like, const struct tb_cu_work *w, uint8_t flag)
 {
     struct tb_cu_graph_job job[TB_FPD_MAX];
-    uint32_t jobs = 0;
+    uint32_t jobs;
+    bool fits = jobs_of(w, flag, job, &jobs);
 
-    if (like ? !like->hash : !tb_cu_node_works(n) || (n->kernel && n->kernel->filtered))
-        return true; /* its event says that nothing was hashed */
-    look(w, x, n);
-    if ((!jobs_of(w, job, &jobs) || !jobs) && !like)
-        return true;
-    n->room = like ? like->room : room_for(jobs);
-    n->slot = like ? like->slot : x->slots;
+    if (like ? !like->node : !fits || !jobs)
+        return false; /* its event says that nothing was hashed */
+    h->room = like ? like->room : room_for(jobs);
+    h->slot = like ? like->slot : x->slots;
     if (!like)
-        x->slots += n->room;
-    return (keep_jobs(n, job, jobs) || like) && insert(x, graph, n);
+        x->slots += h->room;
+    return keep_jobs(h, job, jobs) || like;
+}
+
+bool tb_cu_graph_add_hashes(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
+                            const struct tb_cu_node *like, struct tb_cu_work *w)
+{
+    w->n = 0;
+    if (tb_cu_node_works(n) && !(n->kernel && n->kernel->filtered))
+        look(w, x, n);
+    if (plan(x, &n->before, like ? &like->before : NULL, w, TB_CU_BEFORE) &&
+        !insert_before(x, graph, n))
+        return false;
+    return !plan(x, &n->after, like ? &like->after : NULL, w, TB_CU_HASH) ||
+           insert_after(x, graph, n);
 }
 
 /* ---------------------------------------------------------------- launches */
 
-static bool same_jobs(const struct tb_cu_node *n, const struct tb_cu_graph_job *job, uint32_t jobs)
-{
-    return n->jobs == jobs && memcmp(n->job, job, jobs * sizeof(*job)) == 0;
-}
-
 /* The job has changed the node, or its memory is other memory by now: so must its hash be. */
-static void follow(struct tb_cu_exec *x, struct tb_cu_node *n, struct tb_cu_work *w)
+static void follow_one(struct tb_cu_exec *x, struct tb_cu_graph_hash *h, const struct tb_cu_work *w,
+                       uint8_t flag)
 {
     struct tb_cu_graph_job job[TB_FPD_MAX];
     struct tb_fpd_batch b;
-    void *params[] = {&b};
-    uint32_t jobs = 0;
+    void *params[1];
+    uint32_t jobs;
 
-    if (!n->hash)
+    if (!h->node || (jobs_of(w, flag, job, &jobs) && h->jobs == jobs &&
+                     memcmp(h->job, job, jobs * sizeof(*job)) == 0))
+        return;
+    (void)keep_jobs(h, job, jobs);
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, h, &b, params);
+    if (tb_cu.driver.cuGraphExecKernelNodeSetParams_v2(
+            (CUgraphExec)(uintptr_t)x->handle, (CUgraphNode)(uintptr_t)h->node, &p) != CUDA_SUCCESS)
+        x->why = "a hash in a graph could not be changed with its node";
+}
+
+static void follow(struct tb_cu_exec *x, struct tb_cu_node *n, struct tb_cu_work *w)
+{
+    if (!n->before.node && !n->after.node)
         return;
     look(w, x, n);
-    if (jobs_of(w, job, &jobs) && same_jobs(n, job, jobs))
+    follow_one(x, &n->before, w, TB_CU_BEFORE);
+    follow_one(x, &n->after, w, TB_CU_HASH);
+}
+
+static void follow_all(struct tb_cu_exec *x, struct tb_cu_work *w)
+{
+    tb_cu_lock();
+    uint64_t changes = tb_cu.alloc_changes + tb_cu.versions;
+    tb_cu_unlock();
+    if (x->seen == changes && !x->changed)
         return;
-    (void)keep_jobs(n, job, jobs);
-    CUDA_KERNEL_NODE_PARAMS p = node_params(x, n, fill_batch(x, n, n->job, n->jobs, &b), params);
-    if (tb_cu.driver.cuGraphExecKernelNodeSetParams_v2(
-            (CUgraphExec)(uintptr_t)x->handle, (CUgraphNode)(uintptr_t)n->hash, &p) != CUDA_SUCCESS)
-        x->unsafe = true;
+    for (struct tb_cu_node *n = x->first; !x->why && n; n = n->next)
+        follow(x, n, w);
+    x->seen = changes;
+    x->changed = x->why != NULL;
 }
 
 static bool set_base(struct tb_cu_exec *x, CUstream stream, bool per_thread, uint64_t value)
@@ -207,43 +256,89 @@ static void choose(struct tb_cu_exec *x)
         n->left_out = n->kernel && !n->disabled && !tb_cu_chosen(n->kernel);
 }
 
+/* Slots that belong to no access would never be taken. */
+static void give_back_of(const struct tb_cu_exec *x, const struct tb_cu_graph_hash *h, bool all)
+{
+    for (uint32_t i = all ? 0 : h->jobs; i < h->room; i++)
+        tb_cu_undraw(x->ctx, x->ticket + h->slot + i);
+}
+
+static void give_back(const struct tb_cu_exec *x, bool all)
+{
+    for (const struct tb_cu_node *n = x->first; n; n = n->next) {
+        give_back_of(x, &n->before, all || n->disabled || n->left_out);
+        give_back_of(x, &n->after, all || n->disabled || n->left_out);
+    }
+}
+
+static void draw(struct tb_cu_exec *x, CUstream stream, bool per_thread)
+{
+    tb_cu_await_slots(x->ctx, x->slots);
+    tb_cu_lock();
+    x->drawn = tb_cu_draw(x->ctx, x->slots, &x->ticket);
+    tb_cu_unlock();
+    if (!x->drawn) {
+        x->why = "the table of fingerprints is full: the device lags far behind";
+    } else if (!set_base(x, stream, per_thread, x->ticket + 1)) {
+        x->why = "the hash could not be launched";
+        give_back(x, true);
+        x->drawn = false;
+    }
+}
+
+/* Why nodes cannot be hashed in this launch, NULL: they can. */
+static const char *refusal(struct tb_cu_exec *x, CUstream stream, bool per_thread)
+{
+    if (x->lost)
+        return "the graph was updated in a way that was not followed";
+    if (tb_cu_ctx() != x->ctx)
+        return "a graph that was made in another context";
+    return alone(x, stream, per_thread) ? NULL : "a graph that was launched by two streams at once";
+}
+
 void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread)
 {
     struct tb_cu_work *w = tb_cu_work_new(TB_EV_LAUNCH, "graph", stream, per_thread);
-    uint64_t first = 0;
-    bool ok = w && !x->lost && tb_cu_ctx() == x->ctx && alone(x, stream, per_thread);
 
     x->drawn = false;
-    x->unsafe = false;
+    x->why = refusal(x, stream, per_thread);
     choose(x);
-    for (struct tb_cu_node *n = x->first; ok && n; n = n->next)
-        follow(x, n, w);
+    if (!w)
+        x->why = "no memory";
+    else if (!x->why)
+        follow_all(x, w);
     tb_cu_work_drop(w);
-    if (!ok || x->unsafe)
-        return;
-    tb_cu_lock();
-    x->drawn = tb_cu_draw(x->ctx, x->slots, &first);
-    tb_cu_unlock();
-    x->ticket = first;
-    if (x->drawn && !set_base(x, stream, per_thread, first + 1))
-        x->drawn = false;
+    if (!x->why)
+        draw(x, stream, per_thread);
 }
 
 /* The ticket of an access that was hashed as it is described now; false: it was not. */
-static bool ticket_of(const struct tb_cu_exec *x, const struct tb_cu_node *n,
+static bool ticket_of(const struct tb_cu_exec *x, const struct tb_cu_graph_hash *h,
                       struct tb_cu_access *a)
 {
-    for (uint32_t i = 0; x->drawn && i < n->jobs; i++) {
-        const struct tb_cu_graph_job *j = &n->job[i];
+    for (uint32_t i = 0; x->drawn && i < h->jobs; i++) {
+        const struct tb_cu_graph_job *j = &h->job[i];
         if (j->ordinal != a->ordinal || j->address != a->alloc->base + a->offset ||
             j->bytes != a->bytes)
             continue;
-        a->ticket = x->ticket + n->slot + i;
+        a->ticket = x->ticket + h->slot + i;
         a->table = x->ctx->table;
         a->rate = j->rate;
         return true;
     }
     return false;
+}
+
+/* Tickets for the accesses of a node's event. Under the lock. */
+static void claim(const struct tb_cu_exec *x, const struct tb_cu_node *n, struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *a = &w->access[i];
+        if (a->flags & TB_CU_BEFORE)
+            (void)ticket_of(x, &n->before, a);
+        else if ((a->flags & TB_CU_HASH) && !ticket_of(x, &n->after, a))
+            w->missing = x->why ? x->why : "a node of a graph that was not hashed in this launch";
+    }
 }
 
 static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstream stream,
@@ -263,21 +358,12 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
     tb_cu_lock();
     w->order = tb_cu_stream(stream, per_thread);
     tb_cu_node_accesses(w, n);
-    for (uint32_t i = 0; i < w->n; i++)
-        if ((w->access[i].flags & TB_CU_HASH) && !ticket_of(x, n, &w->access[i]))
-            w->missing = "a node of a graph that was not hashed in this launch";
+    claim(x, n, w);
     tb_cu_unlock();
+    if (tb_cu_snapshot_due(w)) /* counted as it is named */
+        tb_cu_cover(1, TB_REC_NO_SEQ, "snapshot", name,
+                    "a node of a graph: its bytes are not kept");
     tb_cu_work_ordered(w);
-}
-
-/* Slots that belong to no access would never be taken. */
-static void give_back(struct tb_cu_exec *x, bool all)
-{
-    for (struct tb_cu_node *n = x->first; n; n = n->next)
-        for (uint32_t i = all || n->disabled || n->left_out ? 0 : n->jobs; i < n->room; i++) {
-            uint64_t t = x->ticket + n->slot + i;
-            __atomic_store_n(&x->ctx->slot[t & (TB_CU_SLOTS - 1)].taken, t + 1, __ATOMIC_RELEASE);
-        }
 }
 
 void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_thread, bool ok)

@@ -46,8 +46,8 @@ struct tb_cu_node *tb_cu_node_add(struct tb_cu_exec *x, uint64_t handle, uint8_t
                                  .depth = (uint8_t)depth,
                                  .block = n->block,
                                  .block_room = n->block_room,
-                                 .job = n->job,
-                                 .job_room = n->job_room};
+                                 .before = {.job = n->before.job, .job_room = n->before.job_room},
+                                 .after = {.job = n->after.job, .job_room = n->after.job_room}};
         *x->last = n;
         x->last = &n->next;
     } else {
@@ -254,23 +254,34 @@ bool tb_cu_node_equal(const struct tb_cu_node *a, const struct tb_cu_node *b)
            a->src == b->src && a->src_bytes == b->src_bytes && a->value == b->value;
 }
 
+/* What it is of, but not where it is. */
+static void adopt_hash(struct tb_cu_graph_hash *h, struct tb_cu_graph_hash *from)
+{
+    struct tb_cu_graph_hash was = *h;
+
+    h->job = from->job;
+    h->job_room = from->job_room;
+    h->jobs = from->jobs;
+    from->job = was.job;
+    from->job_room = was.job_room;
+}
+
 void tb_cu_node_adopt(struct tb_cu_node *n, struct tb_cu_node *from)
 {
     struct tb_cu_node was = *n;
 
+    adopt_hash(&was.before, &from->before);
+    adopt_hash(&was.after, &from->after);
     *n = *from;
     n->next = was.next;
     n->handle = was.handle;
     n->twin = was.twin;
-    n->hash = was.hash;
-    n->room = was.room;
-    n->slot = was.slot;
+    n->before = was.before;
+    n->after = was.after;
     n->depth = was.depth;
     n->disabled = was.disabled;
     from->block = was.block;
     from->block_room = was.block_room;
-    from->job = was.job;
-    from->job_room = was.job_room;
 }
 
 /* ---------------------------------------------------------------- calls that change a node */
@@ -342,6 +353,7 @@ void tb_cu_node_set(struct tb_cu_exec *x, const struct tb_cuda_call *c)
         x->partial = true;
         return;
     }
+    x->changed = true;
     switch (c->id) {
     case TB_CUDA_cuGraphExecKernelNodeSetParams: {
         PARAMS(cuGraphExecKernelNodeSetParams);

@@ -63,11 +63,12 @@ static void run(CUgraphExec exec)
     OK(cu.cuStreamSynchronize(NULL));
 }
 
-/* The same memory filled with 1 to 5 by launches; then by nodes with 1 2 3 4, and with 1 5 3 4: the
- * first in a child graph, the third and second, made in that order, in a child graph of that. */
+/* The same memory filled with 1 to 5 by launches; then by nodes with 1 2 3 4, and with 1 5 3 4, the
+ * 5 elsewhere: the first in a child graph, the third and second, made in that order, in a child
+ * graph of that. At last with 6. */
 void pitfalls_nested(void)
 {
-    CUdeviceptr p = memory();
+    CUdeviceptr p = memory(), other = memory();
     CUgraph inner, outer, whole, child;
     CUgraphNode first, second, third, nest, list[2];
     CUgraphExec exec;
@@ -94,9 +95,11 @@ void pitfalls_nested(void)
         IS(n, 2);
         nest = list[1];
     }
-    OK(cu.cuGraphExecKernelNodeSetParams(exec, list[1], fill_of(&five, p, 5)));
+    OK(cu.cuGraphExecKernelNodeSetParams(exec, list[1], fill_of(&five, other, 5)));
     run(exec);
     check(p, 4);
+    check(other, 5);
+    launch(p, 6);
     OK(cu.cuGraphExecDestroy(exec));
     OK(cu.cuGraphDestroy(inner));
     OK(cu.cuGraphDestroy(outer));
