@@ -235,6 +235,28 @@ void tb_cu_block(int device, uint64_t base, uint64_t bytes)
         add(&b, a);
 }
 
+uint32_t tb_cu_pieces(const struct tb_cu_alloc *a, struct tb_cu_piece *out, uint32_t room)
+{
+    struct list b = blocks();
+    uint64_t from = a->base, end = a->base + a->bytes;
+    uint32_t n = 0, i = upper(&b, from);
+
+    if (i && tb_cu.block[i - 1]->base + tb_cu.block[i - 1]->bytes > from)
+        i--; /* it begins here, or in the mapping before this one */
+    for (; i < tb_cu.blocks && tb_cu.block[i]->base < end && n + 2 < room; i++) {
+        struct tb_cu_alloc *block = tb_cu.block[i];
+        if (block->base > from)
+            out[n++] = (struct tb_cu_piece){NULL, from - a->base, block->base - from};
+        out[n++] = (struct tb_cu_piece){block, 0, block->bytes};
+        from = block->base + block->bytes;
+    }
+    if (i < tb_cu.blocks && tb_cu.block[i]->base < end)
+        return 0;
+    if (from < end && n < room)
+        out[n++] = (struct tb_cu_piece){NULL, from - a->base, end - from};
+    return n;
+}
+
 /* ---------------------------------------------------------------- extents */
 
 void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset)

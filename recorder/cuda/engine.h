@@ -377,6 +377,9 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
                uint8_t dtype, const char *name);
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
                      uint8_t dtype);
+/** tb_cu_add_part - one to @bytes of @a from @from on, in which a caching allocator has no block */
+void tb_cu_add_part(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, uint64_t from,
+                    uint64_t bytes, const char *name);
 /** tb_cu_is_sole - no stream but @w's, whose order is followed, has used what @uses are of */
 static inline bool tb_cu_is_sole(const struct tb_cu_work *w, const struct tb_cu_uses *uses)
 {
@@ -564,6 +567,14 @@ void tb_cu_alloc_remove_of(CUcontext context, uint64_t code, int device);
 /** tb_cu_alloc_remove_range - all that begin in [@base, @base + @bytes) */
 void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes);
 void tb_cu_block(int device, uint64_t base, uint64_t bytes);
+/** struct tb_cu_piece - a block inside an allocation, or (NULL) what no block covers */
+struct tb_cu_piece {
+    struct tb_cu_alloc *block;
+    uint64_t offset, bytes;
+};
+/** tb_cu_pieces - all of @a in order of address, a piece of its own for each block; 0: more than
+ * @room */
+uint32_t tb_cu_pieces(const struct tb_cu_alloc *a, struct tb_cu_piece *out, uint32_t room);
 /** tb_cu_alloc_device - what begins in that range is @device's from now on */
 void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device);
 /** tb_cu_extent - what of @a a pointer at @offset is for */

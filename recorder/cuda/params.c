@@ -159,14 +159,39 @@ static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const u
     }
 }
 
+#define PIECES ((TB_CU_ACCESSES - 32) / 2) /* of what is read, and as many of what is written */
+
+/* Its blocks, too: operators and other launches speak of these. */
+static void whole(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, uint32_t *room)
+{
+    static const char name[] = "reached through memory";
+    struct tb_cu_piece piece[PIECES];
+    uint32_t n = tb_cu_pieces(a, piece, *room);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (piece[i].block)
+            tb_cu_add_alloc(w, mode, piece[i].block, name, 0);
+        else
+            tb_cu_add_part(w, mode, a, piece[i].offset, piece[i].bytes, name);
+    if (!n) {
+        tb_cu_add_alloc(w, mode, a, name, 0);
+        w->missing = "more blocks in memory that it reaches than an event has room for";
+    }
+    *room -= n ? n : 1;
+}
+
 /* Pointers that lie in memory lead anywhere: all that there is may have been written. */
 static void everything(struct tb_cu_work *w, uint8_t mode)
 {
-    for (uint32_t i = 0; i < tb_cu.allocs; i++) {
+    uint32_t room = PIECES;
+
+    for (uint32_t i = 0; i < tb_cu.allocs && room; i++) {
         struct tb_cu_alloc *a = tb_cu.alloc[i];
         if (a->kind != TB_CU_HOST && a->kind != TB_CU_REGISTERED && a->device == tb_cu_tls.device)
-            tb_cu_add_alloc(w, mode, a, "reached through memory", 0);
+            whole(w, mode, a, &room);
     }
+    if (!room)
+        w->missing = "more memory that it reaches than an event has room for";
 }
 
 static void known(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,

@@ -26,8 +26,8 @@ count() { # count FILE N - it has so many lines
 }
 
 # each case with each tap: same output and status as alone, nothing missing, the taps agree
-for case in args equal hidden handles segments pool reset modules devices fault ending killed late_fork early_fork \
-    threads capture nested graph_memory; do
+for case in args equal hidden handles segments blocks pool reset modules devices fault ending killed late_fork \
+    early_fork threads capture nested graph_memory; do
     status=0
     [ $case = killed ] && status=137
     expect $status "$TB_BUILD_DIR/bin/softgpu" run -- "$TOOL" $case
@@ -73,6 +73,12 @@ for tap in shim cupti deferred; do
     count fills 3
     fills segments.$tap.twinbit by_table >fills
     count fills 3
+    # what the table leads to, among blocks: each of them, and what lies between
+    "$TWINBIT" show blocks.$tap.twinbit tensors | grep -E '^w .*(by_table|cuMemsetD8)' >writes
+    expect 0 grep -cE 'by_table#0 (block|next)$' writes
+    [ "$(cat out)" -eq 2 ] || fail "not a write of each block: $(cat writes)"
+    expect 0 grep -c 'by_table#0 reached through memory' writes
+    [ "$(cat out)" -ge 3 ] || fail "not all around the blocks: $(cat writes)"
     # memory of a pool that is used again: three fills, by_table once; the capture's fill is not the job's work
     fills pool.$tap.twinbit >fills
     count fills 3

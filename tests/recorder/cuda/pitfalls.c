@@ -260,6 +260,25 @@ static void segments(void)
     check(q, 4, 64);
 }
 
+/* Blocks of an allocation that are known by themselves; a table leads to one of them. */
+static void blocks(void)
+{
+    CUdeviceptr whole = memory(65536), table = memory(8), block = whole + 4096;
+    unsigned v = 8;
+    void *params[] = {&table, &v};
+
+    twinbit_tensor((const void *)block, 256, "u32", "block");
+    twinbit_tensor((const void *)(block + 256), 256, "u32", "next");
+    OK(cu.cuMemsetD8(whole, 1, 4096));
+    OK(cu.cuMemsetD8(block, 0, 256));
+    OK(cu.cuMemsetD8(block + 256, 0, 256));
+    OK(cu.cuMemcpyHtoD(table, &block, 8));
+    OK(cu.cuLaunchKernel(by_table, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
+    check(block, 8, 64);
+    check(block + 256, 0, 64);
+    check(whole, 0x01010101, 1024);
+}
+
 /* Memory of a pool that is used again; what a capture allocates is not there outside of its graph.
  */
 static void pool(void)
@@ -509,6 +528,7 @@ static const struct {
     {"hidden", hidden, false},
     {"handles", handles, false},
     {"segments", segments, false},
+    {"blocks", blocks, false},
     {"pool", pool, false},
     {"reset", reset, false},
     {"modules", modules, false},
