@@ -116,6 +116,9 @@ static void leave_device(bool pushed)
         (void)tb_cu.driver.cuCtxPopCurrent_v2(&was);
 }
 
+/* Nothing is written there before the graph is launched, and that is an event of its own. */
+static const char captured[] = "its stream is being captured into a graph";
+
 static const char *hash_in(int device, CUstream stream, const struct tb_rec_view *v,
                            struct tb_wire_access *out)
 {
@@ -123,7 +126,7 @@ static const char *hash_in(int device, CUstream stream, const struct tb_rec_view
     uint64_t ticket = 0;
 
     if (tb_cu_capturing(stream, false))
-        return "its stream is being captured into a graph";
+        return captured;
     if (!plain && v->ndim > (int)TB_FPD_STRIDED_DIMS)
         return "a view of more dimensions than are hashed on the device";
     struct tb_cu_ctx *c = enter_device(device, &pushed);
@@ -153,7 +156,7 @@ static bool hash(struct tb_rec_thread *t, int device, void *stream, const struct
     why = hash_in(device, stream, v, out);
     tb_cu_tls.may_call = may;
     if (why)
-        tb_cu.api->cover(t, 1, TB_REC_NO_SEQ, "cuda", "tensor", why, 1);
+        tb_cu.api->cover(t, why != captured, TB_REC_NO_SEQ, "cuda", "tensor", why, 1);
     if (entered)
         tb_cu.api->leave();
     return !why;

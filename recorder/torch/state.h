@@ -69,6 +69,7 @@ struct Ctx : at::ObserverContext {
     Body *body = nullptr;
     uint64_t open = 0, args = 0, time_ns = 0;
     const tb_rec_cuda *cuda = nullptr; // was told that the operator began
+    bool ranged = false;               // it is a range, too: work of a GPU inside of it is recorded
     int uncaught = 0;
     int32_t snap_spec = -1;
     uint32_t saved_module = 0, saved_base = 0; // backward: what to restore
@@ -79,9 +80,11 @@ struct Ctx : at::ObserverContext {
 };
 
 struct RangeItem {
-    uint64_t hash;
+    uint64_t hash;    // of this and those around it, without operators that are events
+    uint64_t whole;   // of all of them
     const OpInfo *op; // a composite operator, or
     std::string user; // a record_function scope
+    bool event; // an operator that is an event: the range of work that is launched inside of it
 };
 
 struct Thread {

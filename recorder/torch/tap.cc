@@ -108,36 +108,50 @@ static void cover(struct tb_rec_thread *rt, unsigned severity, const char *kind,
 
 /* ------------------------------------------------------------------ ranges */
 
-static uint64_t range_key(const Thread *t)
+// Of operators, or of what is @launched: that is inside the operators that run, too.
+static uint64_t range_key(const Thread *t, bool launched)
 {
-    uint64_t h = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
+    uint64_t h = 1;
 
+    if (t->range_depth) {
+        const RangeItem &top = t->ranges[t->range_depth - 1];
+        h = launched ? top.whole : top.hash;
+    }
     return hash_combine(h, (uint64_t)t->module() << 2 | (t->backward()        ? 1u
                                                          : t->optimizer_depth ? 2u
                                                                               : 0u));
 }
 
-static uint32_t range_id(Thread *t, struct tb_rec_thread *rt)
+static std::string range_text(const Thread *t, bool launched)
 {
-    uint64_t key = range_key(t);
+    std::string text = std::string(phase_of(t)) + '\t' + string_of(t->module()) + '\t';
+    bool first = true;
+
+    for (size_t i = 0; i < t->range_depth; i++) {
+        const RangeItem &item = t->ranges[i];
+        if (item.event && !launched)
+            continue;
+        if (!first)
+            text += '>';
+        first = false;
+        text += item.op ? item.op->name : item.user;
+    }
+    for (char &c : text)
+        if (c == '\n')
+            c = ' ';
+    return text;
+}
+
+static uint32_t range_id(Thread *t, struct tb_rec_thread *rt, bool launched = false)
+{
+    uint64_t key = range_key(t, launched);
     uint32_t generation = R->generation();
 
     if (key == t->last_range_key && t->generation == generation)
         return t->last_range;
     uint32_t id = R->range_find(rt, key);
     if (id == 0) {
-        std::string text = phase_of(t);
-        text += '\t';
-        text += string_of(t->module());
-        text += '\t';
-        for (size_t i = 0; i < t->range_depth; i++) {
-            if (i)
-                text += '>';
-            text += t->ranges[i].op ? t->ranges[i].op->name : t->ranges[i].user;
-        }
-        for (char &c : text)
-            if (c == '\n')
-                c = ' ';
+        std::string text = range_text(t, launched);
         id = R->range_define(rt, key, text.data(), text.size());
     }
     t->last_range_key = key;
@@ -151,7 +165,7 @@ static void tell_range(Thread *t, struct tb_rec_thread *rt)
 {
     if (R->cuda() == nullptr || rt == nullptr)
         return;
-    uint32_t id = range_id(t, rt);
+    uint32_t id = range_id(t, rt, true);
     if (R->config->snapshots[0] != 0) {
         t->range_name = phase_of(t);
         t->range_name += ':';
@@ -160,9 +174,11 @@ static void tell_range(Thread *t, struct tb_rec_thread *rt)
     R->range_is(rt, id, t->range_name.c_str());
 }
 
-static void push_range(Thread *t, const OpInfo *op, const char *user)
+// push_range - borrowed until the next one
+static RangeItem &push_range(Thread *t, const OpInfo *op, const char *user)
 {
-    uint64_t below = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
+    const RangeItem *outer = t->range_depth ? &t->ranges[t->range_depth - 1] : nullptr;
+    uint64_t hash = outer ? outer->hash : 1, whole = outer ? outer->whole : 1;
     uint64_t own = op ? op->hash : hash_text(user, std::strlen(user));
 
     if (t->range_depth == t->ranges.size())
@@ -170,7 +186,27 @@ static void push_range(Thread *t, const OpInfo *op, const char *user)
     RangeItem &item = t->ranges[t->range_depth++];
     item.op = op;
     item.user = op ? "" : user;
-    item.hash = hash_combine(below, own);
+    item.event = false;
+    item.hash = hash_combine(hash, own);
+    item.whole = hash_combine(whole, own);
+    return item;
+}
+
+// push_operator - what is launched from here on is the operator's; its own event is not inside it
+static void push_operator(Thread *t, const OpInfo *op)
+{
+    uint64_t hash = t->range_depth ? t->ranges[t->range_depth - 1].hash : 1;
+    RangeItem &item = push_range(t, op, nullptr);
+
+    item.event = true;
+    item.hash = hash;
+}
+
+static void end_range(Thread *t)
+{
+    t->range_depth--;
+    if (R->cuda() != nullptr)
+        tell_range(t, R->self());
 }
 
 /* ------------------------------------------------------------------ arguments */
@@ -857,12 +893,18 @@ static void read_arguments(Ctx *c, Thread *t, struct tb_rec_thread *rt,
 }
 
 // begin_running - last of all: from here on what is launched is the operator's, which hashes it
-static void begin_running(Thread *t, Ctx *c)
+static void begin_running(Thread *t, struct tb_rec_thread *rt, Ctx *c)
 {
     t->running.push_back(c);
     c->cuda = R->cuda();
-    if (c->cuda)
-        c->cuda->op_begin();
+    if (!c->cuda)
+        return;
+    c->cuda->op_begin();
+    if (R->config->level >= TB_LEVEL_KERNEL) {
+        push_operator(t, c->op);
+        c->ranged = true;
+        tell_range(t, rt);
+    }
 }
 
 static void end_running(Thread *t, Ctx *c)
@@ -870,6 +912,8 @@ static void end_running(Thread *t, Ctx *c)
     t->running.pop_back();
     if (c->cuda)
         c->cuda->op_end();
+    if (c->ranged)
+        end_range(t);
 }
 
 static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_thread *rt,
@@ -885,7 +929,7 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
     c->time_ns = now_ns();
     tell_range(t, rt);
     if (op->cls == OpClass::empty) {
-        begin_running(t, c.get());
+        begin_running(t, rt, c.get());
         return c;
     }
     read_arguments(c.get(), t, rt, fn);
@@ -904,7 +948,7 @@ static std::unique_ptr<at::ObserverContext> start_op(Thread *t, struct tb_rec_th
                 if (c->body->accs[i].mode == 'r')
                     take_snapshot(c.get(), rt, i);
     }
-    begin_running(t, c.get());
+    begin_running(t, rt, c.get());
     return c;
 }
 
@@ -1235,13 +1279,6 @@ static void end_op(Ctx *c, Thread *t, struct tb_rec_thread *rt, const at::Record
         note_collective(c, t, fn.outputs());
     else if (seq != TB_REC_NO_SEQ)
         note_writes(c, rt, reads, seq);
-}
-
-static void end_range(Thread *t)
-{
-    t->range_depth--;
-    if (R->cuda() != nullptr)
-        tell_range(t, R->self());
 }
 
 static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)

@@ -222,6 +222,7 @@ def operators():
 TESTS = allocator, streams, events, pinned, graphs, operators
 if "expandable_segments" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""):
     TESTS = expandable_segments, streams, graphs
+torch.manual_seed(5)
 for test in TESTS:
     test()
     print(test.__name__, "ok", flush=True)

@@ -45,3 +45,11 @@ expect 0 "$PYTHON" check.py
 cat out
 expect 0 tb show mixed.twinbit coverage
 lacks out unseen
+
+# work inside an operator says which; at level op it is the operator's
+for level in kernel op; do
+    record $level.twinbit --level $level -- "$TESTS/inside.py"
+    expect 0 tb show --json $level.twinbit events
+    mv out events.json
+    expect 0 "$PYTHON" "$TESTS/inside.py" events.json $level
+done
