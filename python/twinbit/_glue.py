@@ -141,23 +141,41 @@ class _State:
 
 
 def _compiling():
-    """torch.compiler.is_compiling, which is not there yet while torch is being imported."""
+    """torch.compiler.is_compiling, once there is a compiler: not set later, for what Dynamo compiles depends on it."""
+    return False
+
+
+def _codes(code):
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, type(code)):
+            yield from _codes(inner)
+
+
+def _own_codes(names):
+    """Code of all functions of a module of ours, with those that are made inside of them; @names: its globals."""
+    file = names["__file__"]
+    for value in list(names.values()):
+        own = isinstance(value, type) and value.__module__ == names["__name__"]
+        for f in vars(value).values() if own else (value,):
+            code = getattr(getattr(f, "__func__", f), "__code__", None)
+            if code is not None and code.co_filename == file:
+                yield from _codes(code)
+
+
+def _after_eval_frame(mod):
+    """Dynamo must never compile a frame of ours by itself, or a job compiles other code than without us; inside a
+    graph ours fold to nothing."""
     global _compiling
-    compiler = getattr(sys.modules.get("torch"), "compiler", None)
-    if compiler is None:
-        return False
-    _compiling = compiler.is_compiling
-    return _compiling()
+    from torch.compiler import is_compiling
 
-
-def _skip_frames(*functions):
-    """Tell Dynamo never to compile our hooks as frames of their own; inside a graph they fold to nothing."""
-    try:
+    _compiling = is_compiling
+    skip_code = getattr(mod, "skip_code", None)
+    if skip_code is None:
         from torch._C._dynamo.eval_frame import skip_code
-    except ImportError:
-        return
-    for f in functions:
-        skip_code(f.__code__)
+    for module in (globals(), vars(_pytap) if _pytap else None):
+        for code in _own_codes(module) if module else ():
+            skip_code(code)
 
 
 def _after_module(mod):
@@ -181,7 +199,6 @@ def _after_module(mod):
             pop()
 
     mod.Module._call_impl = _call_impl
-    _skip_frames(_call_impl, _before_optimizer, _after_optimizer)
 
 
 def _before_optimizer(optimizer, args, kwargs):
@@ -747,6 +764,7 @@ def install(tap_path):
         "torch.optim.optimizer": _after_optim,
         "numpy.random": _after_numpy_random,
         "torch._dynamo.callback": _after_dynamo_callback,
+        "torch._dynamo.eval_frame": _after_eval_frame,
         "torch.cuda.graphs": _after_cuda_graphs,
         "triton.compiler.compiler": _after_triton,
         "triton.runtime.autotuner": _after_autotuner,
