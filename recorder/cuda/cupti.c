@@ -267,8 +267,8 @@ static void note_slot(void)
 
     if (t)
         cupti.api->meta(t, "cuda.slot",
-                        "twinbit holds CUPTI's only slot: torch.profiler and other profilers of "
-                        "this job get nothing; --tap shim leaves it to them");
+                        "twinbit holds CUPTI's only slot: a profiler of this job that wants it is "
+                        "refused; --tap shim leaves it to them");
 }
 
 static void start(void)

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Records one CUDA program in several ways and compares each recording with the program alone.
 
-usage: recorded.py BUILD FOLDER EXPECTED [--device host] [--seeds N] [--orders] [--set NAME=VALUE]... NAME -- PROGRAM...
+usage: recorded.py BUILD FOLDER EXPECTED [--device host] [--ways torch] [--seeds N] [--orders] [--timeout S]
+                   [--set NAME=VALUE]... NAME -- PROGRAM...
 
-Under each way (WAYS): same standard output and exit status as under `softgpu run`; every kernel that the
-software device ran is in the trace, as a launch or inside a graph; the same findings of strict mode, rule by
-rule; no row of coverage (and so no unseen writer) beyond those that EXPECTED gives a reason for; the traces
-verify; two recordings in ways of equal detail are identical.
+Under each way (WAYS, or TORCH): same standard output and exit status as under `softgpu run`; every kernel that the
+software device ran is in the trace, as a launch or inside a graph (at level op some are inside operators, so it has at most as many); the same
+findings of strict mode, rule by rule; no row of coverage (and so no unseen writer) beyond those that EXPECTED gives a
+reason for; the traces verify; two recordings in ways of equal detail are identical. With several seeds those after the
+first take the ways that are not marked `once`.
 
 With --device host the same on the machine's GPU, skipped where there is none. Nobody counts the kernels there: all ways must
 have seen as many. A second recording of the first way must be identical to it.
 
 EXPECTED: lines "NAME WAYS WHAT PATTERN # reason"; WAYS: * or ways with commas between, host: all on a GPU; WHAT: coverage
 (PATTERN: a regular expression for the row), output, launches, findings, diff, repeat (diff, and that of the second recording
-on a GPU); no PATTERN: that check is left out.
+on a GPU), unknown (diff may say so), own (diff: not with the other way, but with a second recording); no PATTERN: that
+check is left out.
 """
 import argparse
 import collections
@@ -26,15 +29,26 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../gpu"))
 import gpu
 
-# name -> options of run; strict: the findings are compared too; like: the way it must be identical to
+# name -> options of run; strict: the findings are compared too; like: the way it must be identical to; inside: launches
+# inside operators are not events
 WAYS = {
     "shim": {"options": [], "strict": True},
     "deferred": {"options": ["--tap", "cupti", "--enqueue", "deferred"], "strict": True, "like": "shim"},
     "inputs": {"options": ["--inputs"]},
     "cupti": {"options": ["--tap", "cupti", "--inputs"], "like": "inputs"},
 }
+KERNEL = ["--level", "kernel"]
+TORCH = {
+    "shim": {"options": [*KERNEL, "--inputs"]},
+    "cupti": {"options": [*KERNEL, "--inputs", "--tap", "cupti"], "like": "shim"},
+    "again": {"options": [*KERNEL, "--inputs"], "like": "shim", "once": True},
+    "strict": {"options": KERNEL, "strict": True, "once": True},
+    "deferred": {"options": [*KERNEL, "--tap", "cupti", "--enqueue", "deferred"], "strict": True, "like": "strict",
+                 "once": True},
+    "op": {"options": ["--inputs"], "inside": True, "once": True},
+    "op_cupti": {"options": ["--inputs", "--tap", "cupti"], "inside": True, "like": "op", "once": True},
+}
 AGAIN = {"again": {"options": [], "like": "shim"}}
-TIMEOUT = 120
 
 
 class Expected:
@@ -73,7 +87,9 @@ class Case:
     def __init__(self, args):
         self.args = args
         self.soft = args.device == "softgpu"
-        self.ways = WAYS if self.soft else {**WAYS, **AGAIN}
+        self.ways = TORCH if args.ways == "torch" else WAYS
+        if not self.soft:
+            self.ways = {**AGAIN, **self.ways}
         self.expected = Expected(args.expected, args.name, args.device)
         self.bad = []
 
@@ -99,7 +115,8 @@ class Case:
         seen = self.launches(way, trace)
         if not self.soft:
             ran = seen if self.kernels is None else self.kernels
-        if ran != seen and not self.expected.left_out(way, "launches"):
+        wrong = seen > ran if self.ways[way].get("inside") else seen != ran
+        if wrong and not self.expected.left_out(way, "launches"):
             who = "the device ran" if self.soft else "another way saw"
             self.wrong(way, f"{who} {ran} kernels, the trace has {seen}")
         return ran
@@ -123,6 +140,12 @@ class Case:
                     for row in self.rows(trace, "coverage"))
         return not whole and "cupti" not in self.ways[way]["options"]
 
+    def check_names(self, way, trace):
+        """Each kernel of Triton's, and there are no others there, has the name of its function with its constants."""
+        for e in self.rows(trace, "events"):
+            if e["kind"] == "launch" and f"\ttriton:{e['kernel']} " not in (e["detail"] or "") + " ":
+                self.wrong(way, f"not named as a kernel of Triton's: {e['name']} {e['detail']!r}")
+
     def check_coverage(self, way, trace):
         patterns = [re.compile(p) for p in self.expected.patterns(way, "coverage")]
         for row in self.rows(trace, "coverage"):
@@ -138,22 +161,22 @@ class Case:
         if any(self.expected.left_out(way, what) for what in (["repeat"] if way == "again" else ["diff", "repeat"])):
             return
         out = self.tool("diff", "--verify", one, other)
-        if out.returncode:
+        if out.returncode and not (out.returncode == 3 and self.expected.left_out(way, "unknown")):
             self.wrong(way, f"status {out.returncode} of diff --verify {one} {other}\n{out.stdout.decode()[:3000]}")
 
-    def record(self, way, environment):
+    def record(self, way, environment, suffix=""):
         """The trace of one way; None: it could not be made"""
         spec = self.ways[way]
-        trace = self.path(f".{way}.twinbit")
+        trace = self.path(f".{way}{suffix}.twinbit")
         extra = {"SOFTGPU_LOG": "2"} if self.soft else {}
         strict = self.soft and spec.get("strict")
         if strict:
             extra |= {"SOFTGPU_STRICT": "report", "SOFTGPU_REPORT": self.path(f".{way}.report.%p")}
         done = gpu.run([os.path.join(self.args.build, "bin", "twinbit"), "run", "--quiet", "--force", "--device",
-                        self.args.device, "-o", trace, *spec["options"], "--", *self.args.program], TIMEOUT,
+                        self.args.device, "-o", trace, *spec["options"], "--", *self.args.program], self.args.timeout,
                        {**environment, **extra})
         if done.status is None:
-            self.wrong(way, f"still running after {TIMEOUT} s; standard error: {done.err[-1000:]}")
+            self.wrong(way, f"still running after {self.args.timeout} s; standard error: {done.err[-1000:]}")
             return None
         self.check_same(way, "output", (self.alone.status, self.alone.out), (done.status, done.out))
         if strict:
@@ -163,28 +186,37 @@ class Case:
             return None
         self.kernels = self.check_launches(way, trace, done.err)
         self.check_coverage(way, trace)
+        if self.soft and self.args.ways == "torch":
+            self.check_names(way, trace)
         return trace
 
     def run_alone(self, environment):
         if not self.soft:
-            return gpu.run(self.args.program, TIMEOUT, environment)
+            return gpu.run(self.args.program, self.args.timeout, environment)
         report = self.path(".alone.report.%p")
-        done = gpu.run([os.path.join(self.args.build, "bin", "softgpu"), "run", "--", *self.args.program], TIMEOUT,
+        done = gpu.run([os.path.join(self.args.build, "bin", "softgpu"), "run", "--", *self.args.program], self.args.timeout,
                        {**environment, "SOFTGPU_STRICT": "report", "SOFTGPU_REPORT": report})
         self.alone_findings = findings(report[:-2])
         return done
 
-    def seed(self, environment):
+    def seed(self, environment, first):
+        """One order in all ways that are due: the status of the program alone; None: it did not end"""
         self.alone = self.run_alone(environment)
         self.kernels = None
         if self.alone.status is None:
-            self.wrong("alone", f"still running after {TIMEOUT} s")
-        if self.alone.status in (None, 77):
+            self.wrong("alone", f"still running after {self.args.timeout} s")
+        if self.args.ways == "torch" and self.alone.status not in (0, 77):
+            self.wrong("alone", f"status {self.alone.status}: {self.alone.err[-1000:]}")
+        if self.bad or self.alone.status == 77:
             return self.alone.status
-        traces = {way: self.record(way, environment) for way in self.ways}
+        traces = {way: self.record(way, environment) for way, spec in self.ways.items() if first or not spec.get("once")}
         for way, spec in self.ways.items():
-            if "like" in spec and traces[way] and traces[spec["like"]]:
-                self.check_identical(way, traces[spec["like"]], traces[way])
+            if "like" not in spec or not traces.get(way):
+                continue
+            own = self.expected.left_out(way, "own")
+            other = self.record(way, environment, ".own") if own else traces[spec["like"]]
+            if other:
+                self.check_identical(way, other, traces[way])
         return self.alone.status
 
 
@@ -194,6 +226,8 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("expected")
     parser.add_argument("--device", choices=["softgpu", "host"], default="softgpu")
+    parser.add_argument("--ways", choices=["programs", "torch"], default="programs")
+    parser.add_argument("--timeout", type=int, default=120)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--orders", action="store_true")
     parser.add_argument("--set", action="append", default=[])
@@ -209,7 +243,7 @@ def main():
     if args.orders:
         runs.append({"SOFTGPU_ORDER": "index"})
     for settings in runs:
-        status = case.seed({**dict(s.split("=", 1) for s in args.set), **settings})
+        status = case.seed({**dict(s.split("=", 1) for s in args.set), **settings}, settings is runs[0])
         if status == 77:
             gpu.skip(case.alone.out.decode().strip())
         if case.bad:
