@@ -11,39 +11,17 @@
 
 /* ---------------------------------------------------------------- argv */
 
-static bool needs_quotes(const char *arg)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_@%+=:,./-";
-
-    return arg[0] == 0 || arg[strspn(arg, plain)] != 0;
-}
-
-static size_t put(char *out, size_t size, size_t at, const char *text)
-{
-    for (; *text && at + 1 < size; text++)
-        out[at++] = *text;
-    out[at] = 0;
-    return at;
-}
-
 void tb_argv_join(const char *text, size_t n, char *out, size_t size)
 {
     size_t at = 0;
 
     out[0] = 0;
-    for (const char *p = text; p < text + n; p += strlen(p) + 1) {
+    for (const char *p = text; p < text + n && at + 1 < size; p += strlen(p) + 1) {
         if (p != text)
-            at = put(out, size, at, " ");
-        if (!needs_quotes(p)) {
-            at = put(out, size, at, p);
-            continue;
-        }
-        at = put(out, size, at, "'");
-        for (const char *c = p; *c; c++)
-            at = put(out, size, at, *c == '\'' ? "'\\''" : (char[]){*c, 0});
-        at = put(out, size, at, "'");
+            out[at++] = ' ';
+        at += strlen(tb_shell_word(p, out + at, size - at));
     }
+    out[at] = 0;
 }
 
 static const char *base_name(const char *path)

@@ -62,21 +62,23 @@ static void what_was_recorded(const struct tb_collector_result *r)
 
 void tb_report_end(const struct tb_collector_result *r, char *const *log, uint32_t log_count)
 {
-    char bytes[32];
+    char bytes[32], program[512], trace[4200];
 
+    (void)tb_program("twinbit", program, sizeof(program));
+    (void)tb_shell_file(r->trace, trace, sizeof(trace));
     for (uint32_t i = 0; i < log_count; i++)
         if (log[i])
             tb_log("%s", log[i]);
     if (r->not_covered)
-        tb_log("%u process%s not covered: twinbit show '%s' coverage", r->not_covered,
-               r->not_covered == 1 ? "" : "es", r->trace);
+        tb_log("%u process%s not covered: %s show %s coverage", r->not_covered,
+               r->not_covered == 1 ? "" : "es", program, trace);
     what_was_recorded(r);
     size_text(r->bytes, bytes, sizeof(bytes));
     tb_log("cost: %.1f s in all, %.2f s of CPU for the collector, trace %s", r->wall_s,
            r->collector_cpu_s, bytes);
     if (r->processes)
-        tb_log("trace: '%s'; next: twinbit show '%s', or record again and twinbit diff", r->trace,
-               r->trace);
+        tb_log("trace: '%s'; next: %s show %s, or record again and compare with %s diff", r->trace,
+               program, trace, program);
     else
         tb_log("trace: '%s'", r->trace);
 }

@@ -67,4 +67,16 @@ const char *tb_status_name(enum tb_status status);
  */
 void tb_log(const char *fmt, ...) TB_PRINTF(1, 2);
 
+/**
+ * tb_shell_word - @text as one word of a shell command, in quotes where they are needed
+ * tb_shell_file - the same for a name of a file, which may begin with '-'
+ * tb_program    - how this program, or the one called @name beside it, is called from here: with
+ * the path by which the user called twinbit
+ *
+ * Return @out; what does not fit is cut. Threads: any. Allocate: no.
+ */
+char *tb_shell_word(const char *text, char *out, size_t size);
+char *tb_shell_file(const char *path, char *out, size_t size);
+char *tb_program(const char *name, char *out, size_t size);
+
 #endif
