@@ -6,6 +6,9 @@
  * Kept are extents of allocations, each with the fingerprint its bytes had last. A write ends all
  * that it overlaps; a read is compared with the same extent, if that is known. Memory that the host
  * may write, too, is left out: its device is not "cuda:N".
+ *
+ * Work of two streams that nothing orders is no unseen writer, whatever was read: that is a race,
+ * and its row says between whom. The writer may come after the reader, so a row waits for a while.
  */
 #include "collector/collector_internal.h"
 
@@ -21,8 +24,19 @@ struct extent {
     int64_t lo, hi;
     struct tb_fp fp;
     uint64_t seq;
-    uint32_t site;
-    bool written; /* else only read so far */
+    uint32_t site, lane;
+    uint64_t clock; /* in the order of streams, 0: not known */
+    bool written;   /* else only read so far */
+};
+
+#define SUSPECTS 64u
+#define SUSPECT_EVENTS 4096u /* a writer that comes later than that is not waited for */
+
+/* A read that found other bytes than were left: an unseen writer, or a race with a later one */
+struct suspect {
+    uint64_t alloc, row, seq; /* of the read */
+    struct extent was, is;
+    uint32_t thread;
 };
 
 struct memory {
@@ -37,6 +51,9 @@ struct tb_continuity {
     struct memory *bucket[BUCKETS], *newest, *oldest;
     size_t extents, memories, limit;
     uint64_t first, shared; /* reads that were not compared: of a new extent, of shared memory */
+    struct tb_order *order;
+    struct suspect suspect[SUSPECTS];
+    uint32_t suspects;
 };
 
 struct tb_continuity *tb_continuity_new(size_t limit)
@@ -45,6 +62,8 @@ struct tb_continuity *tb_continuity_new(size_t limit)
 
     if (c)
         c->limit = limit ? limit : LIMIT;
+    if (c)
+        c->order = tb_order_new();
     return c;
 }
 
@@ -56,6 +75,8 @@ void tb_continuity_free(struct tb_continuity *c)
         free(m->e);
         free(m);
     }
+    if (c)
+        tb_order_free(c->order);
     free(c);
 }
 
@@ -192,26 +213,86 @@ struct look {
     const struct tb_store_event *event;
     const struct tb_site *site;
     uint64_t row;
+    bool ordered; /* @at is known */
+    struct tb_work_order at;
 };
 
-static void report(const struct look *l, uint64_t alloc, const struct extent *was,
-                   const struct tb_fp is)
+static void say(const struct tb_merge *m, struct tb_sink *sink, const struct suspect *s,
+                unsigned severity, const char *kind, const char *subject, const char *detail)
 {
-    const struct tb_site *writer = tb_store_site(l->sink->store, was->site);
     struct tb_error err = {0};
+
+    if (sink->error.status == TB_OK)
+        (void)tb_sink_ok(sink,
+                         tb_store_coverage(sink->store, m->row, s->thread, s->row, severity, kind,
+                                           subject, detail, 1, &err),
+                         &err);
+}
+
+static void report(const struct tb_merge *m, struct tb_sink *sink, const struct suspect *s)
+{
+    const struct tb_site *writer = tb_store_site(sink->store, s->was.site);
+    const struct tb_site *reader = tb_store_site(sink->store, s->is.site);
     char detail[640];
 
     (void)snprintf(detail, sizeof(detail),
                    "allocation %llu bytes %lld..%lld: %s by %.128s (event %llu), changed by nobody "
                    "seen, found by %.128s: %016llx%016llx became %016llx%016llx",
-                   (unsigned long long)alloc, (long long)was->lo, (long long)was->hi,
-                   was->written ? "written" : "read", writer->name, (unsigned long long)was->seq,
-                   l->site->name, (unsigned long long)was->fp.a, (unsigned long long)was->fp.b,
-                   (unsigned long long)is.a, (unsigned long long)is.b);
-    (void)tb_sink_ok(l->sink,
-                     tb_store_coverage(l->sink->store, l->m->row, l->event->thread, l->row, 2,
-                                       "unseen writer", writer->name, detail, 1, &err),
-                     &err);
+                   (unsigned long long)s->alloc, (long long)s->was.lo, (long long)s->was.hi,
+                   s->was.written ? "written" : "read", writer->name,
+                   (unsigned long long)s->was.seq, reader->name, (unsigned long long)s->was.fp.a,
+                   (unsigned long long)s->was.fp.b, (unsigned long long)s->is.fp.a,
+                   (unsigned long long)s->is.fp.b);
+    say(m, sink, s, 2, "unseen writer", writer->name, detail);
+}
+
+/* @writer, recorded as event @seq, may have written before the read, or behind it. */
+static void report_race(const struct tb_merge *m, struct tb_sink *sink, const struct suspect *s,
+                        const char *writer, uint64_t seq)
+{
+    const struct tb_site *reader = tb_store_site(sink->store, s->is.site);
+    char detail[640], both[320];
+
+    (void)snprintf(both, sizeof(both), "%.128s and %.128s", writer, reader->name);
+    (void)snprintf(detail, sizeof(detail),
+                   "allocation %llu bytes %lld..%lld: written by %.128s (event %llu) and read by "
+                   "%.128s (event %llu) in another stream, with nothing that orders them",
+                   (unsigned long long)s->alloc, (long long)s->is.lo, (long long)s->is.hi, writer,
+                   (unsigned long long)seq, reader->name, (unsigned long long)s->seq);
+    say(m, sink, s, 1, "race", both, detail);
+}
+
+/* Nothing orders the work that left @e with that which is looked at. */
+static bool unordered(const struct look *l, const struct extent *e)
+{
+    return l->ordered && e->clock && e->lane != l->at.lane && e->clock > l->at.known->at[e->lane];
+}
+
+/* What has waited long enough was written by nobody who was seen. */
+static void give_up_waiting(struct tb_continuity *c, const struct tb_merge *m, struct tb_sink *sink,
+                            uint64_t seq)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->suspects; i++) {
+        const struct suspect *s = &c->suspect[i];
+        if (seq - s->seq > SUSPECT_EVENTS)
+            report(m, sink, s);
+        else
+            c->suspect[n++] = *s;
+    }
+    c->suspects = n;
+}
+
+static void suspect(struct tb_continuity *c, const struct look *l, const struct suspect *s)
+{
+    if (!l->ordered) {
+        report(l->m, l->sink, s);
+        return;
+    }
+    if (c->suspects == SUSPECTS)
+        give_up_waiting(c, l->m, l->sink, UINT64_MAX);
+    c->suspect[c->suspects++] = *s;
 }
 
 static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t alloc,
@@ -226,9 +307,32 @@ static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t
     }
     if (!was || tb_fp_equal(was->fp, e->fp))
         return;
-    if (!tb_pending_explains(l->m, l->event->seq, alloc) && l->sink->error.status == TB_OK)
-        report(l, alloc, was, e->fp);
+    struct suspect s = {alloc, l->row, l->event->seq, *was, *e, l->event->thread};
+    if (was->written && unordered(l, was)) {
+        const struct tb_site *writer = tb_store_site(l->sink->store, was->site);
+        report_race(l->m, l->sink, &s, writer->name, was->seq);
+        cut(c, m, e->lo, e->hi); /* which of the two lies there is not known */
+        return;
+    }
+    if (!tb_pending_explains(l->m, l->event->seq, alloc))
+        suspect(c, l, &s);
     *was = *e; /* said once */
+}
+
+/* Was one of the reads that wait made at the same time as this write? */
+static void look_for_readers(struct tb_continuity *c, const struct look *l, uint64_t alloc,
+                             const struct extent *e)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->suspects; i++) {
+        const struct suspect *s = &c->suspect[i];
+        if (s->alloc == alloc && s->is.lo < e->hi && e->lo < s->is.hi && unordered(l, &s->is))
+            report_race(l->m, l->sink, s, l->site->name, l->event->seq);
+        else
+            c->suspect[n++] = *s;
+    }
+    c->suspects = n;
 }
 
 static void look_at_write(struct tb_continuity *c, uint64_t alloc, const struct extent *e,
@@ -264,6 +368,8 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
                            .fp = tb_fp_load(a[i].fp),
                            .seq = l->event->seq,
                            .site = l->event->site,
+                           .lane = l->at.lane,
+                           .clock = l->ordered ? l->at.clock : 0,
                            .written = mode == 'w'};
         bool known = s->contiguous && a[i].fp_kind == TB_FP_BYTES;
         if (s->mode != mode || a[i].alloc == 0 || a[i].alloc >= TB_ALLOC_RNG || e.lo >= e.hi)
@@ -276,6 +382,8 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
             continue;
         if (mode == 'r' && is_shared(l, s))
             continue;
+        if (mode == 'w' && c->suspects)
+            look_for_readers(c, l, a[i].alloc, &e);
         if (mode == 'w')
             look_at_write(c, a[i].alloc, &e, known);
         else if (known)
@@ -286,12 +394,17 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
 void tb_continuity_event(struct tb_merge *m, struct tb_sink *sink, const struct tb_store_event *e,
                          const struct tb_store_access *a, uint64_t row)
 {
-    struct look l = {m, sink, e, tb_store_site(sink->store, e->site), row};
+    struct look l = {
+        .m = m, .sink = sink, .event = e, .site = tb_store_site(sink->store, e->site), .row = row};
 
     if (!m->continuity && begins(e))
         m->continuity = tb_continuity_new(0);
     if (!m->continuity || !l.site)
         return;
+    if (m->continuity->order)
+        l.ordered = tb_order_event(m->continuity->order, e, l.site, a, &l.at);
+    if (m->continuity->suspects)
+        give_up_waiting(m->continuity, m, sink, e->seq);
     if (begins(e)) /* an operator's reads were checked in the job */
         look_at(m->continuity, &l, a, 'r');
     look_at(m->continuity, &l, a, 'w');
@@ -312,6 +425,7 @@ static void count(const struct tb_merge *m, struct tb_sink *sink, uint64_t n, co
 void tb_continuity_finish(struct tb_merge *m, struct tb_sink *sink)
 {
     if (m->continuity) {
+        give_up_waiting(m->continuity, m, sink, UINT64_MAX);
         count(m, sink, m->continuity->first,
               "of bytes that were not written or read as a whole before");
         count(m, sink, m->continuity->shared, "of memory that the host may write, too");

@@ -166,9 +166,7 @@ static bool is_scatter(const char *name)
 
 /* ---------------------------------------------------------------- evidence */
 
-static void evidence(struct root *r, const char *fmt, ...) TB_PRINTF(2, 3);
-
-static void evidence(struct root *r, const char *fmt, ...)
+void evidence(struct root *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -412,6 +410,18 @@ static bool read_nothing(const struct report_builder *rb, const struct root *r)
            s.found;
 }
 
+/* Is there a race that would explain it? One that is only possible is no cause. */
+static bool by_race(const struct report_builder *rb, struct root *r)
+{
+    if (!find_race(rb, r, &r->r.race))
+        return false;
+    if (r->r.race.sure) {
+        r->r.cause = TB_CAUSE_STREAM_RACE;
+        say_race(r);
+    }
+    return r->r.race.sure;
+}
+
 static void say_uninitialised(struct root *r)
 {
     r->r.cause = TB_CAUSE_UNINITIALISED;
@@ -425,11 +435,13 @@ static void classify_operator(const struct report_builder *rb, struct root *r)
 
     if (read_nothing(rb, r)) {
         say_uninitialised(r);
-    } else if (by_code(r) || by_atomics(r, name)) {
+    } else if (by_code(r) || by_race(rb, r) || by_atomics(r, name)) {
         return;
     } else if (one_flip(&r->r)) {
         say_flip(r);
     } else if (!by_environment(rb, r, name) && !by_operator(r, name)) {
+        if (r->r.race.known)
+            say_race(r);
         say_unexplained(rb, r, name);
     }
 }
@@ -567,7 +579,8 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_operator(rb, r);
         break;
     case TB_CAUSE_INPUT_DATA:
-        classify_input(rb, r);
+        if (!is_device(r->kind) || !by_race(rb, r))
+            classify_input(rb, r);
         break;
     case TB_CAUSE_CONTROL_FLOW:
         classify_control(rb, r);
@@ -576,7 +589,8 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_order(rb, r);
         break;
     case TB_CAUSE_UNSEEN_WRITER:
-        classify_unseen(r);
+        if (!by_race(rb, r))
+            classify_unseen(r);
         break;
     case TB_CAUSE_RNG:
         classify_rng(rb, r);
@@ -598,86 +612,4 @@ void classify_root(const struct report_builder *rb, struct root *r)
     default:
         break;
     }
-}
-
-/* ---------------------------------------------------------------- what to run next */
-
-/* Kernels inside of operators are seen at that level only */
-static const char *level_of(const struct report_builder *rb, const struct root *r)
-{
-    const char *level = rb->a->files ? tb_trace_meta(rb->a->trace[0], "level") : NULL;
-
-    return is_device(r->kind) && level && strcmp(level, "kernel") == 0 ? "--level kernel " : "";
-}
-
-/* The same job recorded twice more with @more and compared; two commands where they differ */
-static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
-{
-    char options[1200];
-    const char *command[2] = {rb->rep->run[0].command, rb->rep->run[1].command};
-    const char *device[2] = {rb->rep->run[0].device, rb->rep->run[1].device}, *env[2];
-
-    (void)snprintf(options, sizeof(options), "%s%s", level_of(rb, r), more);
-    if (strcmp(command[0], command[1]) == 0 && strcmp(device[0], device[1]) == 0 &&
-        strcmp(rb->setting[0], rb->setting[1]) == 0) {
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 2 %s%.700s -- %.250s",
-                       device[0], options, command[0]);
-        return;
-    }
-    for (int i = 0; i < 2; i++)
-        env[i] = rb->setting[i][0] == '-' ? "env " : "";
-    (void)snprintf(
-        r->r.next, sizeof(r->r.next),
-        "%s%stwinbit run %s--force %.300s -o next-a.twinbit -- %.250s; %s%stwinbit run %s--force "
-        "%.300s -o next-b.twinbit -- %.250s; twinbit diff next-a.twinbit next-b.twinbit",
-        env[0], rb->setting[0], device[0], options, command[0], env[1], rb->setting[1], device[1],
-        options, command[1]);
-}
-
-static void with_snapshots(const struct report_builder *rb, struct root *r)
-{
-    char name[2][TB_EVENT_NAME_TEXT] = {"", ""};
-    const struct tb_diff_place *p = r->r.a.name_known ? &r->r.a : &r->r.b;
-    const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
-    char options[1024], writer[TB_EVENT_NAME_TEXT + 32] = "";
-
-    tb_event_name_short(&p->name, name[0], sizeof(name[0]));
-    if (r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known)
-        (void)snprintf(writer, sizeof(writer), " --snapshot '%.300s'",
-                       tb_event_name_short(&w->name, name[1], sizeof(name[1])));
-    uint64_t to = p->name.step, from = to ? to - 1 : 0;
-    (void)snprintf(options, sizeof(options),
-                   "--inputs --steps %" PRIu64 "..%" PRIu64 " --snapshot '%.300s'%s", from, to,
-                   name[0], writer);
-    pair_of_runs(rb, r, options);
-}
-
-void next_command(const struct report_builder *rb, struct root *r)
-{
-    const char *command = rb->rep->run[0].command, *device = rb->rep->run[0].device;
-    bool named = r->r.a.name_known || r->r.b.name_known;
-    char options[128];
-
-    switch (r->r.cause) {
-    case TB_CAUSE_STATE:
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect %s-- %.900s", device, command);
-        return;
-    case TB_CAUSE_CONTROL_FLOW:
-    case TB_CAUSE_ORDER:
-    case TB_CAUSE_HOST_VALUE:
-    case TB_CAUSE_RNG:
-        (void)snprintf(options, sizeof(options), "--stack --steps %" PRIu64 "..%" PRIu64,
-                       r->r.step ? r->r.step - 1 : 0, r->r.step);
-        pair_of_runs(rb, r, options);
-        return;
-    default:
-        break;
-    }
-    if (r->r.tensor.known && !r->r.elements_known && named)
-        with_snapshots(rb, r);
-    else if (r->r.elements_known)
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit run -n 3 %s%s--inputs -- %.900s",
-                       device, level_of(rb, r), command);
-    else
-        (void)snprintf(r->r.next, sizeof(r->r.next), "twinbit bisect %s-- %.900s", device, command);
 }

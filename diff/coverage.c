@@ -9,7 +9,7 @@
 #define ROWS_MAX 4096u /* kinds of rows held; more are left out */
 
 struct row {
-    char *kind, *subject;
+    char *kind, *subject, *detail; /* detail: "" where rows of all details are one */
     uint64_t count[2];
     uint32_t severity;
 };
@@ -32,10 +32,23 @@ void note_incomplete(struct report_builder *rb, const char *fmt, ...)
     va_end(ap);
 }
 
+/* Why work of a GPU was not covered is one of a few texts; other details have numbers in them. */
+static const char *detail_of(const struct tb_trace_coverage *c)
+{
+    return strcmp(c->kind, "cuda") == 0 ? c->detail : "";
+}
+
 static bool same_row(const struct row *r, const struct tb_trace_coverage *c)
 {
     return r->severity == c->severity && strcmp(r->kind, c->kind) == 0 &&
-           strcmp(r->subject, c->subject) == 0;
+           strcmp(r->subject, c->subject) == 0 && strcmp(r->detail, detail_of(c)) == 0;
+}
+
+static void free_row(struct row *r)
+{
+    free(r->kind);
+    free(r->subject);
+    free(r->detail);
 }
 
 static struct row *new_row(struct rows *l, const struct tb_trace_coverage *c)
@@ -49,11 +62,12 @@ static struct row *new_row(struct rows *l, const struct tb_trace_coverage *c)
         l->cap = cap;
     }
     struct row *r = &l->row[l->n];
-    *r = (struct row){
-        .kind = strdup(c->kind), .subject = strdup(c->subject), .severity = c->severity};
-    if (!r->kind || !r->subject) {
-        free(r->kind);
-        free(r->subject);
+    *r = (struct row){.kind = strdup(c->kind),
+                      .subject = strdup(c->subject),
+                      .detail = strdup(detail_of(c)),
+                      .severity = c->severity};
+    if (!r->kind || !r->subject || !r->detail) {
+        free_row(r);
         return NULL;
     }
     l->n++;
@@ -100,7 +114,8 @@ static int by_severity(const void *a, const void *b)
     if (dx != dy)
         return dx ? -1 : 1;
     int k = strcmp(x->kind, y->kind);
-    return k ? k : strcmp(x->subject, y->subject);
+    k = k ? k : strcmp(x->subject, y->subject);
+    return k ? k : strcmp(x->detail, y->detail);
 }
 
 static enum tb_status print_row(struct report_builder *rb, const struct row *r)
@@ -127,14 +142,16 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
                         "%" PRIu64 " fingerprints never arrived in either run, the first kind: "
                         "%.120s",
                         r->count[0], r->subject);
+    const char *colon = r->detail[0] ? ": " : "";
     if (r->count[0] == r->count[1])
         return add_line(&rep->coverage, &rep->coverage_count, r->severity,
-                        "%.60s: %.200s (%" PRIu64 ")", r->kind, r->subject, r->count[0]);
+                        "%.60s: %.200s%s%.120s (%" PRIu64 ")", r->kind, r->subject, colon,
+                        r->detail, r->count[0]);
     if (r->severity >= 1)
         note_incomplete(rb, "what was not covered differs: %.60s, %.120s", r->kind, r->subject);
     return add_line(&rep->coverage, &rep->coverage_count, r->severity,
-                    "%.60s: %.200s (A %" PRIu64 ", B %" PRIu64 ")", r->kind, r->subject,
-                    r->count[0], r->count[1]);
+                    "%.60s: %.200s%s%.120s (A %" PRIu64 ", B %" PRIu64 ")", r->kind, r->subject,
+                    colon, r->detail, r->count[0], r->count[1]);
 }
 
 /* A user's signal comes when it comes; a program that pauses does it alike in both runs, unless it
@@ -191,10 +208,8 @@ enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
     for (size_t i = 0; st == TB_OK && i < l.n; i++)
         if (print_row(rb, &l.row[i]) != TB_OK)
             st = tb_fail(err, TB_ERR_NOMEM, "no memory for coverage");
-    for (size_t i = 0; i < l.n; i++) {
-        free(l.row[i].kind);
-        free(l.row[i].subject);
-    }
+    for (size_t i = 0; i < l.n; i++)
+        free_row(&l.row[i]);
     free(l.row);
     return st;
 }

@@ -168,6 +168,20 @@ struct tb_diff_launch {
     struct tb_diff_shape side[2]; /* A, B */
 };
 
+/** struct tb_diff_race - two works of a GPU that use the same bytes, and nothing orders them */
+struct tb_diff_race {
+    bool known;
+    bool sure; /* both begin at the same byte, or are copies or sets; else their pointers may be for
+                * different parts of one allocation */
+    bool in_b; /* it was found in run B */
+    bool read; /* @event reads what @other writes; else both write it */
+    bool later;                        /* @other was queued behind @event */
+    struct tb_diff_place event, other; /* in that run */
+    uint64_t stream, other_stream;
+    char argument[80]; /* of @event */
+    uint64_t lo, hi;   /* bytes of the allocation that both use */
+};
+
 #define TB_DIFF_EVIDENCE 6
 
 /** struct tb_diff_part - which of the parts of a tensor differ, from the sums of `run --map` */
@@ -195,8 +209,9 @@ struct tb_diff_root {
     struct tb_elements elements;
     struct tb_diff_part part;
     struct tb_diff_launch launch;
-    char stack[512];   /* source lines, if recorded */
-    char summary[256]; /* one line */
+    struct tb_diff_race race; /* STREAM_RACE; not sure: only a possibility */
+    char stack[512];          /* source lines, if recorded */
+    char summary[256];        /* one line */
     char evidence[TB_DIFF_EVIDENCE][256];
     unsigned evidence_count;
     char next[2048]; /* command to run next */

@@ -174,6 +174,8 @@ struct root {
     bool inner_device; /* it is work of a GPU */
 };
 
+struct report_builder;
+
 /* A collective that differs; ranks are told apart by it */
 struct coll {
     uint64_t key, step;
@@ -236,6 +238,14 @@ bool site_launches(const struct tb_site *s);
 /** note_stream - the stream of a root's event; fill_launch - all the rest of r->r.launch */
 void note_stream(struct root *r, const struct ev *e, int side);
 void fill_launch(struct root *r);
+
+/* ---------------------------------------------------------------- race.c */
+
+/** find_race - did work of another stream write what the root's event, or the one that wrote its
+ * input, used, with nothing that orders the two? Names are filled in */
+bool find_race(const struct report_builder *rb, const struct root *r, struct tb_diff_race *out);
+/** say_race - the evidence for r->r.race */
+void say_race(struct root *r);
 
 /* ---------------------------------------------------------------- run.c */
 
@@ -324,6 +334,8 @@ struct thread_match {
 enum tb_status match_threads(struct tb_trace *const t[2], const uint32_t process[2],
                              struct thread_match **out, size_t *n,
                              struct tb_error *err) TB_MUST_CHECK;
+/** evidence - one more line of it, if there is room */
+void evidence(struct root *r, const char *fmt, ...) TB_PRINTF(2, 3);
 /** classify_root - settle the cause and give its evidence; names and elements are known */
 void classify_root(const struct report_builder *rb, struct root *root);
 /** next_command - fill root->r.next */

@@ -238,6 +238,24 @@ static void part(FILE *f, const struct tb_diff_part *m)
     fputc('}', f);
 }
 
+static void race(FILE *f, const struct tb_diff_race *c)
+{
+    fputs(", \"race\": ", f);
+    if (!c->known) {
+        fputs("null", f);
+        return;
+    }
+    fprintf(f, "{\"likely\": %s, \"run\": \"%c\", \"event_reads\": %s", c->sure ? "true" : "false",
+            c->in_b ? 'b' : 'a', c->read ? "true" : "false");
+    number(f, "event_stream", c->stream);
+    number(f, "writer_stream", c->other_stream);
+    number(f, "first_byte", c->lo);
+    number(f, "end_byte", c->hi);
+    place(f, "event", &c->event);
+    place(f, "writer", &c->other);
+    fputc('}', f);
+}
+
 /* ---------------------------------------------------------------- roots */
 
 static void root(FILE *f, const struct tb_diff_root *r)
@@ -253,6 +271,7 @@ static void root(FILE *f, const struct tb_diff_root *r)
     place(f, "writer_a", &r->writer_a);
     place(f, "writer_b", &r->writer_b);
     launch(f, &r->launch);
+    race(f, &r->race);
     tensor(f, &r->tensor);
     number(f, "outputs_differ", r->differ);
     number(f, "outputs", r->of);

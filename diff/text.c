@@ -278,10 +278,26 @@ static void elements(const struct page *p, const struct tb_diff_root *r)
     histogram(p, e);
 }
 
+static void race(const struct page *p, const struct tb_diff_race *c)
+{
+    const struct tb_diff_place *first = c->later ? &c->event : &c->other;
+    const struct tb_diff_place *second = c->later ? &c->other : &c->event;
+
+    paint(p, "1", "race");
+    fprintf(p->out,
+            " between streams %" PRIu64 " and %" PRIu64 ": %s#%" PRIu64 " and %s#%" PRIu64
+            " are not ordered",
+            c->later ? c->stream : c->other_stream, c->later ? c->other_stream : c->stream,
+            first->name.op, first->name.k, second->name.op, second->name.k);
+}
+
 static void first_root(const struct page *p, const struct tb_diff_root *r)
 {
     label(p, "cause");
-    paint(p, "1", tb_diff_cause_text(r->cause));
+    if (r->cause == TB_CAUSE_STREAM_RACE && r->race.known)
+        race(p, &r->race);
+    else
+        paint(p, "1", tb_diff_cause_text(r->cause));
     if (r->count > 1)
         fprintf(p->out, " (seen %" PRIu64 " times)", r->count);
     fputc('\n', p->out);

@@ -271,4 +271,34 @@ const char *tb_trace_stack(struct tb_trace *t, uint64_t event);
 /** tb_trace_verify - read all, check all digests; TB_ERR_CORRUPT names the first bad place */
 enum tb_status tb_trace_verify(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;
 
+/* ---------------------------------------------------------------- what is before what */
+
+#define TB_ORDER_STREAMS 96u /* whose order is followed; of a process with more nothing is said */
+
+/** struct tb_clocks - of each stream, how far it is known to be done */
+struct tb_clocks {
+    uint64_t at[TB_ORDER_STREAMS];
+};
+/** struct tb_work_order - work of a GPU: that of stream s with clock c is before it if c <=
+ * known->at[lane of s] */
+struct tb_work_order {
+    uint64_t stream, clock;        /* ordinal; its own time in that stream */
+    uint32_t lane;                 /* index of the stream */
+    const struct tb_clocks *known; /* valid until the next event */
+};
+
+struct tb_order;
+/** tb_order_new - for the events of one process; NULL: no memory */
+struct tb_order *tb_order_new(void);
+void tb_order_free(struct tb_order *o);
+/**
+ * tb_order_event - the next event, in order of seq; true: it is work of a GPU, and *@w its place
+ *
+ * All before the first one counts as ordered with all behind it. What is not known for sure counts
+ * as an order, too: works are unordered only if nothing that was recorded, or may have been missed,
+ * stands between them.
+ */
+bool tb_order_event(struct tb_order *o, const struct tb_store_event *e, const struct tb_site *site,
+                    const struct tb_store_access *a, struct tb_work_order *w);
+
 #endif

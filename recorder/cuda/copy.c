@@ -297,6 +297,12 @@ static void add_transfer(struct tb_cu_work *w, const struct transfer *t)
     tb_cu_add_copy(w, t->dst, t->dst_bytes, t->src, t->set ? 0 : t->src_bytes);
 }
 
+/* A copy to memory of the host that is not pinned has arrived when the call returns. */
+static bool to_pageable(const struct transfer *t)
+{
+    return !t->set && t->dst_bytes && tb_cu_alloc_at(t->src) && !tb_cu_alloc_at(t->dst);
+}
+
 static struct tb_cu_work *work_of(const struct transfer *t)
 {
     struct tb_cu_work *w;
@@ -312,8 +318,9 @@ static struct tb_cu_work *work_of(const struct transfer *t)
     w->order = tb_cu_stream(t->stream, t->per_thread);
     (void)tb_cu_stream_tick(w->order);
     add_transfer(w, t);
-    if (t->waits)
-        tb_cu_host_waited(&w->order->known);
+    w->waited = t->waits || to_pageable(t);
+    if (w->waited)
+        (void)tb_cu_host_waited(&w->order->known);
     tb_cu_unlock();
     return w;
 }
@@ -384,8 +391,12 @@ void tb_cu_copy_exit(struct tb_cuda_call *c)
     }
     if (!w && !tb_cu_at_enter() && tb_cu_recording())
         w = begin(c);
-    if (w && w->n)
+    if (w && w->n) {
         tb_cu_work_end(w);
-    else
-        tb_cu_work_drop(w);
+        return;
+    }
+    tb_cu_work_drop(w);
+    tb_cu_lock();
+    tb_cu_unsaid(2, 0); /* it may have waited */
+    tb_cu_unlock();
 }

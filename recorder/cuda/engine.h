@@ -340,6 +340,7 @@ struct tb_cu_work {
     struct tb_cu_kernel *kernel;
     struct tb_cu_shape shape; /* of a launch */
     bool plain;               /* a copy of bytes in a row: behind it both ends are equal */
+    bool waited;              /* the host goes on when it is done */
     bool unsure;              /* an argument is no address that we know, but could become one */
     struct tb_cu_plan *plan;  /* was made of it; NULL: none */
     uint64_t plan_stamp;
@@ -456,6 +457,7 @@ struct tb_cu {
     struct tb_cu_stream legacy;
     struct tb_cu_clocks host; /* what the host has waited for */
     uint64_t host_waits;      /* grows with it; from 0, as those of streams */
+    uint64_t unsaid;          /* orders without an event, as in wire.h; read without the lock */
     struct tb_cu_work *free_works;
     uint32_t captures; /* under way; atomic */
     uint64_t capture_numbers;
@@ -678,8 +680,18 @@ uint64_t tb_cu_stream_tick(struct tb_cu_stream *s);
 struct tb_cu_event *tb_cu_event(CUevent handle);
 void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s);
 void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e);
-void tb_cu_host_waited(const struct tb_cu_clocks *c);
+/** tb_cu_host_waited - the host goes on behind @c. Returns: did it not know that before? */
+bool tb_cu_host_waited(const struct tb_cu_clocks *c);
 void tb_cu_host_waited_all(void);
+/** tb_cu_unsaid - @orders were made that no event tells of, the last by @last (wire.h, mode q);
+ * 2 and 0: by anything */
+void tb_cu_unsaid(uint32_t orders, uint64_t last);
+/** tb_cu_order_bits - the offset of an access of mode q (wire.h); without the lock */
+static inline uint64_t tb_cu_order_bits(const struct tb_cu_stream *s)
+{
+    return __atomic_load_n(&tb_cu.unsaid, __ATOMIC_RELAXED) |
+           (s && s->ordinal && !s->blocking ? TB_ORDER_FREE : 0);
+}
 /** tb_cu_capture_of - number of the capture that a stream takes part in, as far as calls told it */
 uint64_t tb_cu_capture_of(CUstream stream, bool per_thread);
 /** tb_cu_capture_lives - has it not ended? tb_cu_capture_end - it has */

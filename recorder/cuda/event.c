@@ -145,6 +145,8 @@ void tb_cu_add_order(struct tb_cu_work *w)
 {
     if (w->order && w->n < TB_CU_ACCESSES)
         w->access[w->n++] = (struct tb_cu_access){.ordinal = TB_ALLOC_STREAM + w->order->ordinal,
+                                                  .offset = tb_cu_order_bits(w->order) |
+                                                            (w->waited ? TB_ORDER_WAITED : 0),
                                                   .word = 0xffff,
                                                   .mode = 'q',
                                                   .name = "stream"};

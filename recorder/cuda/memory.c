@@ -90,6 +90,9 @@ void tb_cu_memory_enter(struct tb_cuda_call *c)
     switch (c->id) {
     case TB_CUDA_cuMemFree_v2: {
         PARAMS(cuMemFree_v2);
+        tb_cu_lock();
+        tb_cu_unsaid(2, 0); /* drivers wait there for what is under way */
+        tb_cu_unlock();
         take(p->dptr);
         break;
     }

@@ -3,19 +3,35 @@
 
 #include "recorder/cuda/engine.h"
 
+/* An order that the trace does not have: what follows may be behind all before. */
+static void unsaid(void)
+{
+    tb_cu_lock();
+    tb_cu_unsaid(2, 0);
+    tb_cu_unlock();
+}
+
 /* An edge is an event with orders instead of memory. */
 static void edge(const char *name, const struct tb_cu_stream *s, const struct tb_cu_event *e)
 {
     struct tb_cu_work *w = tb_cu_recording() ? tb_cu_work_new(TB_EV_SYNC, name, NULL, false) : NULL;
 
-    if (!w)
+    if (!w) {
+        unsaid();
         return;
+    }
     if (s)
-        w->access[w->n++] = (struct tb_cu_access){
-            .ordinal = TB_ALLOC_STREAM + s->ordinal, .word = 0xffff, .mode = 'q', .name = "stream"};
+        w->access[w->n++] = (struct tb_cu_access){.ordinal = TB_ALLOC_STREAM + s->ordinal,
+                                                  .offset = tb_cu_order_bits(s),
+                                                  .word = 0xffff,
+                                                  .mode = 'q',
+                                                  .name = "stream"};
     if (e)
-        w->access[w->n++] = (struct tb_cu_access){
-            .ordinal = TB_ALLOC_EVENT + e->ordinal, .word = 0xffff, .mode = 'q', .name = "event"};
+        w->access[w->n++] = (struct tb_cu_access){.ordinal = TB_ALLOC_EVENT + e->ordinal,
+                                                  .offset = tb_cu_order_bits(NULL),
+                                                  .word = 0xffff,
+                                                  .mode = 'q',
+                                                  .name = "event"};
     tb_cu_work_write(w);
 }
 
@@ -60,7 +76,7 @@ static void event_synchronize(CUevent event)
     tb_cu_lock();
     struct tb_cu_event *e = tb_cu_event(event);
     if (e && e->recorded)
-        tb_cu_host_waited(&e->at);
+        (void)tb_cu_host_waited(&e->at);
     tb_cu_unlock();
     edge("cuEventSynchronize", NULL, e);
 }
@@ -72,7 +88,7 @@ static void stream_synchronize(CUstream stream, bool per_thread)
     if (s == &tb_cu.legacy)
         tb_cu_host_waited_all();
     else
-        tb_cu_host_waited(&s->known);
+        (void)tb_cu_host_waited(&s->known);
     tb_cu_unlock();
     edge("cuStreamSynchronize", s, NULL);
 }
@@ -90,7 +106,8 @@ static void queried(CUstream stream, bool per_thread)
 {
     tb_cu_lock();
     struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
-    tb_cu_host_waited(&s->known);
+    if (tb_cu_host_waited(&s->known))
+        tb_cu_unsaid(1, 2 * (uint64_t)s->ordinal);
     tb_cu_unlock();
 }
 
@@ -98,8 +115,8 @@ static void event_queried(CUevent event)
 {
     tb_cu_lock();
     const struct tb_cu_event *e = tb_cu_event(event);
-    if (e && e->recorded)
-        tb_cu_host_waited(&e->at);
+    if (e && e->recorded && tb_cu_host_waited(&e->at))
+        tb_cu_unsaid(1, 2 * (uint64_t)e->ordinal + 1);
     tb_cu_unlock();
 }
 

@@ -149,7 +149,8 @@ bool tb_cu_plan_use(struct tb_cu_work *w, const struct tb_cu_asked *asked)
     r->accesses = p->n + 1;
     r->hashes = p->hashes;
     memcpy(r->wire, p->wire, p->n * sizeof(*p->wire));
-    r->wire[p->n] = (struct tb_wire_access){.alloc = TB_ALLOC_STREAM + w->order->ordinal};
+    r->wire[p->n] = (struct tb_wire_access){.alloc = TB_ALLOC_STREAM + w->order->ordinal,
+                                               .offset = tb_cu_order_bits(w->order)};
     for (uint32_t i = 0; i < p->hashes; i++)
         add_hash(w, p, i, ticket + i);
     return true;

@@ -20,9 +20,12 @@ static bool join(struct tb_cu_clocks *into, const struct tb_cu_clocks *from)
     return grown;
 }
 
-static void host_joins(const struct tb_cu_clocks *from)
+static bool host_joins(const struct tb_cu_clocks *from)
 {
-    tb_cu.host_waits += join(&tb_cu.host, from);
+    bool grown = join(&tb_cu.host, from);
+
+    tb_cu.host_waits += grown;
+    return grown;
 }
 
 /* A thread's default stream has no handle of its own: the thread is in the key. */
@@ -131,20 +134,29 @@ void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e)
         (void)join(&s->known, &e->at);
 }
 
-void tb_cu_host_waited(const struct tb_cu_clocks *c)
+bool tb_cu_host_waited(const struct tb_cu_clocks *c)
 {
-    host_joins(c);
+    return host_joins(c);
 }
 
 void tb_cu_host_waited_all(void)
 {
-    host_joins(&tb_cu.legacy.known);
+    (void)host_joins(&tb_cu.legacy.known);
     for (uint32_t i = 0; i < tb_cu.streams.capacity; i++) {
         const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
         const struct tb_cu_stream *s = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
         if (s)
-            host_joins(&s->known);
+            (void)host_joins(&s->known);
     }
+}
+
+void tb_cu_unsaid(uint32_t orders, uint64_t last)
+{
+    uint64_t count = (tb_cu.unsaid >> TB_ORDER_COUNT) + orders;
+
+    __atomic_store_n(&tb_cu.unsaid,
+                     (count & TB_ORDER_COUNT_MASK) << TB_ORDER_COUNT | last << TB_ORDER_LAST,
+                     __ATOMIC_RELAXED);
 }
 
 bool tb_cu_meet(const struct tb_cu_stream *s, const struct tb_cu_use *use)

@@ -341,6 +341,78 @@ static void test_continuity__agrees_with_a_model(void **state)
     tb_trace_close(t);
 }
 
+/* A launch of @site over allocation 1 in @stream */
+static void in_stream(struct job *j, uint32_t site, unsigned stream, uint64_t fp)
+{
+    struct tb_wire_access a[2] = {access_of(1, 0, fp),
+                                  {.alloc = TB_ALLOC_STREAM + stream, .offset = TB_ORDER_FREE}};
+
+    event(j, site, TB_EV_LAUNCH, a, 2);
+}
+
+static void begin_streams(struct job *j, uint32_t *read, uint32_t *write, uint32_t *wait)
+{
+    begin(j);
+    *read = producer_site(&j->p, "cuda\nconsume\nr f32 cuda:0 [64] - in\nq ? cuda [] - stream\n");
+    *write = producer_site(&j->p, "cuda\nproduce\nw f32 cuda:0 [64] - out\nq ? cuda [] - stream\n");
+    *wait = producer_site(&j->p, "cuda\ncuStreamSynchronize\nq ? cuda [] - stream\n");
+}
+
+/* Work of another stream, which nothing orders with the read, may have written at any time. */
+static void test_continuity__a_race_is_no_unseen_writer(void **state)
+{
+    uint32_t read, write, wait;
+    struct job j;
+
+    (void)state;
+    begin_streams(&j, &read, &write, &wait);
+    in_stream(&j, write, 1, 11);
+    in_stream(&j, read, 2, 10); /* before it was written */
+    struct tb_trace *t = close_merge(&j.b);
+    assert_row(t, "unseen writer", "", 0, 0);
+    assert_row(t, "race",
+               "allocation 1 bytes 0..256: written by produce (event 0) and read by consume (event "
+               "1) in another stream",
+               1, 1);
+    tb_trace_close(t);
+}
+
+static void test_continuity__a_later_writer_races_too(void **state)
+{
+    uint32_t read, write, wait;
+    struct job j;
+
+    (void)state;
+    begin_streams(&j, &read, &write, &wait);
+    in_stream(&j, write, 2, 11);
+    in_stream(&j, read, 2, 12); /* what comes next was there already */
+    in_stream(&j, write, 1, 12);
+    struct tb_trace *t = close_merge(&j.b);
+    assert_row(t, "unseen writer", "", 0, 0);
+    assert_row(t, "race", "written by produce (event 2) and read by consume (event 1)", 1, 1);
+    tb_trace_close(t);
+}
+
+static void test_continuity__what_is_ordered_is_no_race(void **state)
+{
+    struct tb_wire_access s = {.alloc = TB_ALLOC_STREAM + 1, .offset = TB_ORDER_FREE};
+    uint32_t read, write, wait;
+    struct job j;
+
+    (void)state;
+    begin_streams(&j, &read, &write, &wait);
+    in_stream(&j, write, 1, 11);
+    event(&j, wait, TB_EV_SYNC, &s, 1);
+    in_stream(&j, read, 2, 12);
+    s.alloc = TB_ALLOC_STREAM + 2;
+    event(&j, wait, TB_EV_SYNC, &s, 1);
+    in_stream(&j, write, 1, 13);
+    struct tb_trace *t = close_merge(&j.b);
+    assert_row(t, "unseen writer", "changed by nobody seen, found by consume", 1, 2);
+    assert_row(t, "race", "", 0, 0);
+    tb_trace_close(t);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(test_continuity__##name, set_up, tear_down)
 
 int main(void)
@@ -357,6 +429,9 @@ int main(void)
         T(reads_of_a_larger_extent_are_compared_among_themselves),
         T(memory_of_the_host_may_change),
         T(agrees_with_a_model),
+        T(a_race_is_no_unseen_writer),
+        T(a_later_writer_races_too),
+        T(what_is_ordered_is_no_race),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

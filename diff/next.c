@@ -1,0 +1,198 @@
+/* The command that tells most about a root. */
+#include "diff/diff_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+static void add(struct root *r, const char *fmt, ...) TB_PRINTF(2, 3);
+
+static void add(struct root *r, const char *fmt, ...)
+{
+    size_t n = strlen(r->r.next);
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(r->r.next + n, sizeof(r->r.next) - n, fmt, ap);
+    va_end(ap);
+}
+
+/* Kernels inside of operators are seen at that level only */
+static const char *level_of(const struct report_builder *rb, const struct root *r)
+{
+    const char *level = rb->a->files ? tb_trace_meta(rb->a->trace[0], "level") : NULL;
+
+    return is_device(r->kind) && level && strcmp(level, "kernel") == 0 ? "--level kernel " : "";
+}
+
+static bool recorded_inputs(const struct report_builder *rb)
+{
+    const char *inputs = rb->a->files ? tb_trace_meta(rb->a->trace[0], "inputs") : NULL;
+
+    return inputs && strcmp(inputs, "yes") == 0;
+}
+
+/* The recorder knows lines of Python only */
+static bool is_python(const struct report_builder *rb)
+{
+    for (size_t i = 0; i < rb->a->procs; i++)
+        if (strstr(rb->a->proc[i].p->argv, "python") || strstr(rb->a->proc[i].p->argv, ".py"))
+            return true;
+    return false;
+}
+
+/* The job ran in another folder */
+static void change_folder(const struct report_builder *rb, struct root *r)
+{
+    const char *cwd = rb->a->files ? tb_trace_meta(rb->a->trace[0], "cwd") : NULL;
+    char here[4096], word[512];
+
+    if (cwd && getcwd(here, sizeof(here)) && strcmp(here, cwd) != 0)
+        add(r, "cd %s && ", tb_shell_word(cwd, word, sizeof(word)));
+}
+
+/* Variables that the run had otherwise than its mate */
+static void add_setting(const struct report_builder *rb, struct root *r, int side)
+{
+    add(r, "%s%s", rb->setting[side][0] == '-' ? "env " : "", rb->setting[side]);
+}
+
+static void one_of_two(const struct report_builder *rb, struct root *r, int side,
+                       const char *program, const char *more)
+{
+    add_setting(rb, r, side);
+    add(r, "%s run %s--force %s%.300s -o next-%c.twinbit -- %.250s; ", program,
+        rb->rep->run[side].device, level_of(rb, r), more, side ? 'b' : 'a',
+        rb->rep->run[side].command);
+}
+
+static bool same_settings(const struct report_builder *rb)
+{
+    const struct tb_diff_run_info *a = &rb->rep->run[0], *b = &rb->rep->run[1];
+
+    return strcmp(a->command, b->command) == 0 && strcmp(a->device, b->device) == 0 &&
+           strcmp(rb->setting[0], rb->setting[1]) == 0;
+}
+
+/* The same job recorded twice more with @more and compared; two commands where they differ */
+static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
+{
+    char program[512];
+
+    (void)tb_program("twinbit", program, sizeof(program));
+    change_folder(rb, r);
+    if (same_settings(rb)) {
+        add(r, "%s run -n 2 %s%s%.700s -- %.250s", program, rb->rep->run[0].device, level_of(rb, r),
+            more, rb->rep->run[0].command);
+        return;
+    }
+    const char *folder = r->r.next[0] ? "{ " : "";
+    add(r, "%s", folder);
+    one_of_two(rb, r, 0, program, more);
+    one_of_two(rb, r, 1, program, more);
+    add(r, "%s diff next-a.twinbit next-b.twinbit%s", program, folder[0] ? "; }" : "");
+}
+
+/* Run A again and again, with its own variables: does it come without what the runs differ in? */
+static void repeat(const struct report_builder *rb, struct root *r)
+{
+    char program[512];
+
+    change_folder(rb, r);
+    add_setting(rb, r, 0);
+    add(r, "%s run -n 3 %s%s--inputs -- %.900s", tb_program("twinbit", program, sizeof(program)),
+        rb->rep->run[0].device, level_of(rb, r), rb->rep->run[0].command);
+}
+
+static void bisect(const struct report_builder *rb, struct root *r)
+{
+    char program[512];
+
+    change_folder(rb, r);
+    add(r, "%s bisect %s-- %.900s", tb_program("twinbit", program, sizeof(program)),
+        rb->rep->run[0].device, rb->rep->run[0].command);
+}
+
+static void with_snapshots(const struct report_builder *rb, struct root *r)
+{
+    char name[2][TB_EVENT_NAME_TEXT] = {"", ""};
+    const struct tb_diff_place *p = r->r.a.name_known ? &r->r.a : &r->r.b;
+    const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
+    char options[1024], writer[TB_EVENT_NAME_TEXT + 32] = "";
+
+    tb_event_name_short(&p->name, name[0], sizeof(name[0]));
+    if (r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known)
+        (void)snprintf(writer, sizeof(writer), " --snapshot '%.300s'",
+                       tb_event_name_short(&w->name, name[1], sizeof(name[1])));
+    uint64_t to = p->name.step, from = to ? to - 1 : 0;
+    (void)snprintf(options, sizeof(options),
+                   "--inputs --steps %" PRIu64 "..%" PRIu64 " --snapshot '%.300s'%s", from, to,
+                   name[0], writer);
+    pair_of_runs(rb, r, options);
+}
+
+/* The software device says itself what is not ordered; on a GPU runs are alike once each launch is
+ * waited for */
+static void prove_race(const struct report_builder *rb, struct root *r)
+{
+    const struct tb_diff_run_info *run = &rb->rep->run[r->r.race.in_b];
+    bool software = strstr(run->device, "softgpu") != NULL;
+    char program[512];
+
+    change_folder(rb, r);
+    add_setting(rb, r, r->r.race.in_b);
+    if (software)
+        add(r, "%s run --strict report -- %.900s", tb_program("softgpu", program, sizeof(program)),
+            run->command);
+    else
+        add(r, "CUDA_LAUNCH_BLOCKING=1 %s run -n 3 %s%s-- %.900s",
+            tb_program("twinbit", program, sizeof(program)), run->device, level_of(rb, r),
+            run->command);
+}
+
+/* What the host did otherwise: the lines of its Python code, or what it got from the device */
+static void look_at_host(const struct report_builder *rb, struct root *r)
+{
+    uint64_t from = r->r.step ? r->r.step - 1 : 0;
+    char options[128];
+
+    if (!r->r.stack[0] && is_python(rb))
+        (void)snprintf(options, sizeof(options), "--stack --steps %" PRIu64 "..%" PRIu64, from,
+                       r->r.step);
+    else if (!recorded_inputs(rb))
+        (void)snprintf(options, sizeof(options), "--inputs");
+    else {
+        repeat(rb, r);
+        return;
+    }
+    pair_of_runs(rb, r, options);
+}
+
+void next_command(const struct report_builder *rb, struct root *r)
+{
+    bool named = r->r.a.name_known || r->r.b.name_known;
+
+    switch (r->r.cause) {
+    case TB_CAUSE_STATE:
+        bisect(rb, r);
+        return;
+    case TB_CAUSE_CONTROL_FLOW:
+    case TB_CAUSE_ORDER:
+    case TB_CAUSE_HOST_VALUE:
+    case TB_CAUSE_RNG:
+        look_at_host(rb, r);
+        return;
+    case TB_CAUSE_STREAM_RACE:
+        prove_race(rb, r);
+        return;
+    default:
+        break;
+    }
+    if (r->r.tensor.known && !r->r.elements_known && named)
+        with_snapshots(rb, r);
+    else if (r->r.elements_known)
+        repeat(rb, r);
+    else
+        bisect(rb, r);
+}

@@ -1,0 +1,199 @@
+/*
+ * Which work of a GPU is before which, from the orders that a trace holds: streams, CUDA events
+ * recorded and waited for, the host waiting. Vector clocks over streams, as the recorder has them.
+ * What is not known for sure counts as an order: two works are called unordered only if nothing
+ * that was seen, or may have been missed, stands between them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder/wire.h"
+#include "store/store.h"
+
+#define EVENTS 4096u /* CUDA events that are remembered, a power of two */
+
+struct lane { /* a stream */
+    uint64_t ordinal;
+    bool free; /* not ordered with the legacy stream */
+    struct tb_clocks known;
+};
+
+/* What a CUDA event stands for */
+struct recorded {
+    uint64_t ordinal;
+    struct tb_clocks at;
+};
+
+struct tb_order {
+    struct lane lane[TB_ORDER_STREAMS];
+    uint32_t lanes;
+    bool lost; /* more streams than that: nothing is said any more */
+    bool begun;
+    uint32_t unsaid; /* orders without an event, so far */
+    struct tb_clocks host;
+    struct recorded *event[EVENTS]; /* by ordinal; a later one takes an earlier one's place */
+    bool forgot;
+};
+
+struct tb_order *tb_order_new(void)
+{
+    return calloc(1, sizeof(struct tb_order));
+}
+
+void tb_order_free(struct tb_order *o)
+{
+    for (uint32_t i = 0; o && i < EVENTS; i++)
+        free(o->event[i]);
+    free(o);
+}
+
+static void join(struct tb_clocks *into, const struct tb_clocks *from)
+{
+    for (uint32_t i = 0; i < TB_ORDER_STREAMS; i++)
+        if (from->at[i] > into->at[i])
+            into->at[i] = from->at[i];
+}
+
+static struct lane *lane_of(struct tb_order *o, uint64_t ordinal)
+{
+    for (uint32_t i = 0; i < o->lanes; i++)
+        if (o->lane[i].ordinal == ordinal)
+            return &o->lane[i];
+    if (o->lanes == TB_ORDER_STREAMS) {
+        o->lost = true;
+        return &o->lane[0];
+    }
+    o->lane[o->lanes].ordinal = ordinal;
+    return &o->lane[o->lanes++];
+}
+
+static void wait_for_all(struct tb_order *o)
+{
+    for (uint32_t i = 0; i < o->lanes; i++)
+        join(&o->host, &o->lane[i].known);
+}
+
+/* The legacy stream waits for all blocking ones, and they wait for it. */
+static void tick(struct tb_order *o, struct lane *l)
+{
+    join(&l->known, &o->host);
+    for (uint32_t i = 0; i < o->lanes; i++) {
+        const struct lane *other = &o->lane[i];
+        if (!l->free && !other->free && (!l->ordinal || !other->ordinal))
+            join(&l->known, &other->known);
+    }
+    l->known.at[l - o->lane]++;
+}
+
+/* ---------------------------------------------------------------- CUDA events */
+
+static void record_event(struct tb_order *o, const struct lane *l, uint64_t ordinal)
+{
+    struct recorded **at = &o->event[ordinal & (EVENTS - 1)];
+
+    if (!*at && !(*at = calloc(1, sizeof(**at)))) {
+        o->lost = true;
+        return;
+    }
+    o->forgot = o->forgot || ((*at)->ordinal && (*at)->ordinal != ordinal);
+    **at = (struct recorded){ordinal, l->known};
+}
+
+/* @into goes on behind what @ordinal stands for. One that was not recorded here was recorded before
+ * all that is looked at, or is forgotten. */
+static void wait_event(struct tb_order *o, struct tb_clocks *into, uint64_t ordinal)
+{
+    const struct recorded *r = o->event[ordinal & (EVENTS - 1)];
+
+    if (r && r->ordinal == ordinal)
+        join(into, &r->at);
+    else
+        for (uint32_t i = 0; o->forgot && i < o->lanes; i++)
+            join(into, &o->lane[i].known);
+}
+
+/* ---------------------------------------------------------------- events of a trace */
+
+static const struct tb_store_access *find(const struct tb_site *site,
+                                          const struct tb_store_access *a, uint64_t base)
+{
+    for (uint32_t i = 0; i < site->access_count; i++)
+        if (site->access[i].mode == 'q' && a[i].alloc >= base && a[i].alloc < base + TB_ALLOC_RNG)
+            return &a[i];
+    return NULL;
+}
+
+/* Orders that no event told of, up to here */
+static void catch_up(struct tb_order *o, uint64_t bits)
+{
+    uint32_t count = (uint32_t)(bits >> TB_ORDER_COUNT) & TB_ORDER_COUNT_MASK;
+    uint32_t more = (count - o->unsaid) & TB_ORDER_COUNT_MASK;
+    uint64_t last = bits >> TB_ORDER_LAST;
+
+    if (!o->begun) { /* all before is before all that follows */
+        o->begun = true;
+        o->unsaid = count;
+        return;
+    }
+    if (!more || more > TB_ORDER_COUNT_MASK / 2) /* another thread's, said later */
+        return;
+    o->unsaid = count;
+    if (more > 1)
+        wait_for_all(o);
+    else if (last & 1)
+        wait_event(o, &o->host, last / 2);
+    else
+        join(&o->host, &lane_of(o, last / 2)->known);
+}
+
+static void synchronisation(struct tb_order *o, const char *name, struct lane *l,
+                            const struct tb_store_access *event)
+{
+    uint64_t ordinal = event ? event->alloc - TB_ALLOC_EVENT : 0;
+
+    if (l && event && strcmp(name, "cuEventRecord") == 0) {
+        tick(o, l);
+        record_event(o, l, ordinal);
+    } else if (l && event && strcmp(name, "cuStreamWaitEvent") == 0) {
+        wait_event(o, &l->known, ordinal);
+    } else if (event && strcmp(name, "cuEventSynchronize") == 0) {
+        wait_event(o, &o->host, ordinal);
+    } else if (l && strcmp(name, "cuStreamSynchronize") == 0) {
+        if (!l->ordinal)
+            tick(o, l); /* and for what it waits for */
+        join(&o->host, &l->known);
+    } else {
+        wait_for_all(o);
+    }
+}
+
+bool tb_order_event(struct tb_order *o, const struct tb_store_event *e, const struct tb_site *site,
+                    const struct tb_store_access *a, struct tb_work_order *w)
+{
+    const struct tb_store_access *stream = find(site, a, TB_ALLOC_STREAM);
+    const struct tb_store_access *event = find(site, a, TB_ALLOC_EVENT);
+    struct lane *l = NULL;
+
+    if (e->kind < TB_EV_LAUNCH || e->kind > TB_EV_SYNC)
+        return false;
+    if (stream || event)
+        catch_up(o, stream ? stream->offset : event->offset);
+    if (stream) {
+        l = lane_of(o, stream->alloc - TB_ALLOC_STREAM);
+        l->free = stream->offset & TB_ORDER_FREE;
+    }
+    if (e->kind == TB_EV_SYNC) {
+        synchronisation(o, site->name, l, event);
+        return false;
+    }
+    if (!l)
+        return false;
+    tick(o, l);
+    *w = (struct tb_work_order){.stream = l->ordinal,
+                                .lane = (uint32_t)(l - o->lane),
+                                .clock = l->known.at[l - o->lane],
+                                .known = &l->known};
+    if (stream->offset & TB_ORDER_WAITED)
+        join(&o->host, &l->known);
+    return !o->lost;
+}

@@ -1,0 +1,365 @@
+/*
+ * Races between streams: what a made-up program queues is a script, and what its consumer writes
+ * differs between the runs.
+ *
+ * A word is one event: a letter and a stream.
+ *   p produces: writes the buffer     c consumes: reads the buffer, writes another
+ *   v writes what c writes            P writes a part of the buffer's allocation, elsewhere
+ *   x copies to its begin             u may have written the buffer and did not
+ *   m writes what it reaches through memory, perhaps the buffer
+ *   k a launch that has nothing to do with it    h a copy to the host that waits
+ *   r records event 1   w waits for it   e the host waits for it   s the host waits for the stream
+ *   d the host waits for all   q, Q the host found event 1, the stream done by asking
+ *   ! orders were made that nobody saw
+ * Streams 1 to 4 and 10 up do not heed the legacy one, 0; 5 to 9 do.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diff/diff_internal.h"
+#include "tests/diff/job.h"
+
+#define STREAM "q ? cuda [] - stream\n"
+#define EVENT "q ? cuda [] - event\n"
+
+struct out {
+    struct tb_store *s;
+    uint32_t process, thread;
+    uint64_t seq, asked; /* orders without an event, as in wire.h */
+    uint64_t result;     /* of the consumer */
+    bool hashed;         /* what it reads */
+};
+
+static struct tb_error err;
+
+static void ok(enum tb_status st)
+{
+    if (st != TB_OK)
+        fail_msg("%s", err.text);
+}
+
+static struct tb_store_access memory(uint64_t alloc, uint64_t offset, uint64_t value, uint8_t kind)
+{
+    struct tb_store_access a = {.alloc = alloc, .offset = offset, .fp_kind = kind};
+
+    memcpy(a.fp, &value, kind == TB_FP_NONE ? 0 : 8);
+    return a;
+}
+
+static void put(struct out *o, uint8_t kind, const char *text, const struct tb_store_access *a,
+                uint32_t n)
+{
+    struct tb_store_event e = {.thread = o->thread,
+                               .kind = kind,
+                               .flags = o->hashed ? TB_EVF_READS_HASHED : 0,
+                               .seq = o->seq,
+                               .open = o->seq};
+    uint64_t id = 0;
+
+    ok(tb_store_intern_site(o->s, text, strlen(text), &e.site, &err));
+    ok(tb_store_event(o->s, &e, a, n, &id, &err));
+    o->seq++;
+}
+
+static struct tb_store_access stream_of(const struct out *o, unsigned stream, bool waited)
+{
+    bool blocking = stream == 0 || (stream >= 5 && stream <= 9);
+    uint64_t bits = o->asked | (blocking ? 0 : TB_ORDER_FREE) | (waited ? TB_ORDER_WAITED : 0);
+
+    return (struct tb_store_access){.alloc = TB_ALLOC_STREAM + stream, .offset = bits};
+}
+
+static void work(struct out *o, char what, unsigned stream)
+{
+    struct tb_store_access a[3] = {stream_of(o, stream, what == 'h')};
+
+    switch (what) {
+    case 'p':
+        a[1] = memory(1, 0, 7, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH, "cuda\nproduce\n" STREAM "w f32 cuda:0 [16] - a\n", a, 2);
+        return;
+    case 'P':
+        a[1] = memory(1, 16, 7, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH, "cuda\nelsewhere\n" STREAM "w f32 cuda:0 [8] - a\n", a, 2);
+        return;
+    case 'x':
+        a[1] = memory(1, 0, 7, TB_FP_BYTES);
+        put(o, TB_EV_COPY, "cuda\ncuMemcpyHtoDAsync\n" STREAM "w u8 cuda:0 [32] - dst\n", a, 2);
+        return;
+    case 'u':
+        a[1] = memory(1, 0, 7, TB_FP_UNCHANGED);
+        put(o, TB_EV_LAUNCH, "cuda\nlearnt\n" STREAM "w f32 cuda:0 [16] - a\n", a, 2);
+        return;
+    case 'm':
+        a[1] = memory(1, 0, 7, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH,
+            "cuda\nby_table\n" STREAM "w u8 cuda:0 [64] - reached through memory\n", a, 2);
+        return;
+    case 'v':
+        a[1] = memory(2, 0, 5, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH, "cuda\nalso\n" STREAM "w f32 cuda:0 [16] - b\n", a, 2);
+        return;
+    case 'c':
+        a[1] = memory(1, 0, o->result, o->hashed ? TB_FP_BYTES : TB_FP_NONE);
+        a[2] = memory(2, 0, o->result, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH,
+            "cuda\nconsume\n" STREAM "r f32 cuda:0 [16] - a\nw f32 cuda:0 [16] - b\n", a, 3);
+        return;
+    case 'k':
+        a[1] = memory(9, 0, 1, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH, "cuda\nother\n" STREAM "w f32 cuda:0 [16] - x\n", a, 2);
+        return;
+    case 'h':
+        a[1] = memory(9, 0, 0, TB_FP_NONE);
+        put(o, TB_EV_COPY, "cuda\ncuMemcpyDtoH\n" STREAM "r u8 cuda:0 [64] - src\n", a, 2);
+        return;
+    default:
+        fail_msg("what is '%c'?", what);
+    }
+}
+
+static void ask(struct out *o, unsigned orders, uint64_t last)
+{
+    uint64_t count = (o->asked >> TB_ORDER_COUNT & TB_ORDER_COUNT_MASK) + orders;
+
+    o->asked = (count & TB_ORDER_COUNT_MASK) << TB_ORDER_COUNT | last << TB_ORDER_LAST;
+}
+
+static void word(struct out *o, char what, unsigned stream)
+{
+    struct tb_store_access a[2] = {stream_of(o, stream, false),
+                                   {.alloc = TB_ALLOC_EVENT + 1, .offset = o->asked}};
+
+    switch (what) {
+    case 'r':
+        put(o, TB_EV_SYNC, "cuda\ncuEventRecord\n" STREAM EVENT, a, 2);
+        return;
+    case 'w':
+        put(o, TB_EV_SYNC, "cuda\ncuStreamWaitEvent\n" STREAM EVENT, a, 2);
+        return;
+    case 'e':
+        put(o, TB_EV_SYNC, "cuda\ncuEventSynchronize\n" EVENT, a + 1, 1);
+        return;
+    case 's':
+        put(o, TB_EV_SYNC, "cuda\ncuStreamSynchronize\n" STREAM, a, 1);
+        return;
+    case 'd':
+        put(o, TB_EV_SYNC, "cuda\ncuCtxSynchronize\n", NULL, 0);
+        return;
+    case 'q':
+        ask(o, 1, 2 * 1 + 1);
+        return;
+    case 'Q':
+        ask(o, 1, 2 * (uint64_t)stream);
+        return;
+    case '!':
+        ask(o, 2, 0);
+        return;
+    default:
+        work(o, what, stream);
+    }
+}
+
+static void run_script(struct out *o, const char *script)
+{
+    for (const char *p = script; *p;) {
+        char what = *p++;
+        unsigned stream = 0;
+        while (*p >= '0' && *p <= '9')
+            stream = stream * 10 + (unsigned)(*p++ - '0');
+        word(o, what, stream);
+        while (*p == ' ')
+            p++;
+    }
+}
+
+static void write_trace(const char *path, const char *script, uint64_t result, bool hashed)
+{
+    struct tb_store_process p = {.rank = -1, .worker = -1, .argv = "./two", .identity = "two#0"};
+    struct out o = {.result = result, .hashed = hashed};
+
+    ok(tb_store_create(&o.s, path, &(struct tb_store_options){.force = true}, &err));
+    ok(tb_store_meta(o.s, "argv", "./two", &err));
+    ok(tb_store_add_process(o.s, &p, &o.process, &err));
+    ok(tb_store_add_thread(o.s, o.process, 0, "main", &o.thread, &err));
+    run_script(&o, script);
+    ok(tb_store_close(o.s, &err));
+}
+
+static struct tb_diff_report *compare(const char *script, bool hashed)
+{
+    const char *pa = job_scratch("a.twinbit"), *pb = job_scratch("b.twinbit");
+    struct tb_diff_report *r = NULL;
+
+    write_trace(pa, script, 7, hashed);
+    write_trace(pb, script, 8, hashed);
+    if (tb_diff_run(&r, pa, pb, NULL, &err) != TB_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    return r;
+}
+
+static void done(struct tb_diff_report *r)
+{
+    tb_diff_free(r);
+    job_clean();
+}
+
+static void assert_race(const char *script, const char *writer)
+{
+    struct tb_diff_report *r = compare(script, false);
+    const struct tb_diff_race *c = &r->roots[0].race;
+
+    if (r->roots[0].cause != TB_CAUSE_STREAM_RACE)
+        fail_msg("'%s': %s", script, tb_diff_cause_text(r->roots[0].cause));
+    assert_true(c->known && c->sure);
+    assert_string_equal(c->event.name.op, "consume");
+    assert_string_equal(c->other.name.op, writer);
+    done(r);
+}
+
+static void assert_no_race(const char *script)
+{
+    struct tb_diff_report *r = compare(script, false);
+
+    if (r->roots[0].cause != TB_CAUSE_UNEXPLAINED || r->roots[0].race.known)
+        fail_msg("'%s': %s", script, tb_diff_cause_text(r->roots[0].cause));
+    done(r);
+}
+
+static void test_race__streams_without_order_race(void **state)
+{
+    (void)state;
+    assert_race("k0 p1 c2", "produce");
+    assert_race("k0 c2 p1", "produce");      /* the reader is not waited for */
+    assert_race("p1 d k0 p1 c2", "produce"); /* the second one */
+    assert_race("k1 v1 c2", "also");         /* both write */
+    assert_race("k1 x1 c2", "cuMemcpyHtoDAsync");
+    assert_race("k1 p1 r1 c2", "produce");    /* not waited for */
+    assert_race("k1 r1 p1 w2 c2", "produce"); /* recorded before */
+    assert_race("k1 p1 w2 r1 c2", "produce"); /* waited for before it was recorded */
+    assert_race("k1 p1 r1 w3 c2", "produce"); /* in another stream */
+    assert_race("k1 p1 s2 c2", "produce");    /* the wrong one */
+    assert_race("k1 p1 s0 c2", "produce");    /* the legacy stream does not wait for it */
+    assert_race("k1 p1 k0 c2", "produce");
+    assert_race("k1 p5 k0 c2", "produce");       /* 2 does not heed the legacy stream */
+    assert_race("k1 k2 r1 p1 q0 c2", "produce"); /* asked about what was before */
+}
+
+static void test_race__what_is_ordered_is_none(void **state)
+{
+    (void)state;
+    assert_no_race("p1 c1");
+    assert_no_race("k1 p1 r1 w2 c2");
+    assert_no_race("k1 p1 r1 w3 r3 w2 c2");
+    assert_no_race("k1 p1 r1 e0 c2");
+    assert_no_race("k1 p1 s1 c2");
+    assert_no_race("k1 p1 d0 c2");
+    assert_no_race("k1 p1 h1 c2"); /* the host goes on behind the copy */
+    assert_no_race("k1 p0 c5");
+    assert_no_race("k1 p5 c0");
+    assert_no_race("k1 p5 k0 c6");
+    assert_no_race("k1 p5 s0 c2"); /* the host waits for the legacy stream, and so for 5 */
+    assert_no_race("k1 p1 r1 q0 c2");
+    assert_no_race("k1 p1 Q1 c2");
+    assert_no_race("k1 p1 !0 c2");
+    assert_no_race("k1 c2 r2 w1 p1");
+    assert_no_race("k1 c2 s2 p1");
+}
+
+static void test_race__only_what_was_written_counts(void **state)
+{
+    (void)state;
+    assert_no_race("k1 k2 u1 c2"); /* it left the bytes as they were */
+    assert_no_race("k1 m1 c2");    /* it may write anything */
+    assert_no_race("k1 k3 c2");
+}
+
+/* Their pointers lead to different places: perhaps the parts do not meet. */
+static void test_race__one_that_is_only_possible_is_no_cause(void **state)
+{
+    struct tb_diff_report *r = compare("k1 P1 c2", false);
+
+    (void)state;
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_UNEXPLAINED);
+    assert_true(r->roots[0].race.known);
+    assert_false(r->roots[0].race.sure);
+    assert_non_null(strstr(r->roots[0].evidence[3], "only possible: "));
+    assert_null(strstr(r->roots[0].next, "CUDA_LAUNCH_BLOCKING"));
+    done(r);
+}
+
+static void test_race__is_named_with_both_its_events(void **state)
+{
+    struct tb_diff_report *r = compare("k0 k2 c2 p1", false);
+    const struct tb_diff_root *root = &r->roots[0];
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    (void)state;
+    assert_true(root->race.later && root->race.read);
+    assert_int_equal(root->race.stream, 2);
+    assert_int_equal(root->race.other_stream, 1);
+    assert_int_equal(root->race.lo, 0);
+    assert_int_equal(root->race.hi, 64);
+    assert_non_null(strstr(root->evidence[0], "produce#0 (stream 1) writes bytes 0..64 of 'a', "
+                                              "which consume#0 (stream 2) reads"));
+    assert_non_null(strstr(root->evidence[2], "recorded in stream 2 behind consume#0, and waited "
+                                              "for in stream 1 before produce#0"));
+    assert_string_equal(root->next, "CUDA_LAUNCH_BLOCKING=1 twinbit run -n 3 -- ./two");
+    tb_diff_text(r, f, false);
+    (void)fclose(f);
+    assert_non_null(strstr(text, "cause       race between streams 2 and 1: consume#0 and "
+                                 "produce#0 are not ordered"));
+    free(text);
+    done(r);
+}
+
+/* The read differs, and its last writer wrote the same in both runs: that one came at any time. */
+static void test_race__explains_an_unseen_writer(void **state)
+{
+    struct tb_diff_report *r = compare("k1 p1 c2", true);
+
+    (void)state;
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_STREAM_RACE);
+    done(r);
+    r = compare("k1 p1 s1 c2", true);
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_UNSEEN_WRITER);
+    done(r);
+}
+
+/* Of more streams than are followed nothing is said; events that are forgotten were waited for. */
+static void test_race__is_not_made_of_what_was_forgotten(void **state)
+{
+    char script[2048] = "k1 p1 ";
+    size_t n = strlen(script);
+
+    (void)state;
+    for (unsigned i = 10; i < 10 + TB_ORDER_STREAMS; i++)
+        n += (size_t)snprintf(script + n, sizeof(script) - n, "k%u ", i);
+    (void)snprintf(script + n, sizeof(script) - n, "c2");
+    assert_no_race(script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_race__streams_without_order_race),
+        cmocka_unit_test(test_race__what_is_ordered_is_none),
+        cmocka_unit_test(test_race__only_what_was_written_counts),
+        cmocka_unit_test(test_race__one_that_is_only_possible_is_no_cause),
+        cmocka_unit_test(test_race__is_named_with_both_its_events),
+        cmocka_unit_test(test_race__explains_an_unseen_writer),
+        cmocka_unit_test(test_race__is_not_made_of_what_was_forgotten),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,202 @@
+/*
+ * Two streams that use one buffer: in one a kernel fills it, in the other one reads it. How the two
+ * are ordered, if they are, is the argument; tests/e2e/t051-diff-stream-races.sh says what diff
+ * must say. What is read leads to a result that depends on the order of blocks, too: so two runs
+ * with other seeds differ even if the streams are in order.
+ *
+ * usage: streams CASE; start at main()
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCKS 8u
+#define N (BLOCKS * 64)
+
+#define CUDA_FUNCTIONS(X)                                                                          \
+    X(cuInit)                                                                                      \
+    X(cuDevicePrimaryCtxRetain)                                                                    \
+    X(cuCtxSetCurrent)                                                                             \
+    X(cuModuleLoadData)                                                                            \
+    X(cuModuleGetFunction)                                                                         \
+    X(cuMemAlloc)                                                                                  \
+    X(cuMemFree)                                                                                   \
+    X(cuMemcpyDtoH)                                                                                \
+    X(cuMemcpyDtoHAsync)                                                                           \
+    X(cuMemcpyHtoDAsync)                                                                           \
+    X(cuMemAllocHost)                                                                              \
+    X(cuMemsetD8)                                                                                  \
+    X(cuLaunchKernel)                                                                              \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamSynchronize)                                                                         \
+    X(cuStreamQuery)                                                                               \
+    X(cuStreamWaitEvent)                                                                           \
+    X(cuEventCreate)                                                                               \
+    X(cuEventRecord)                                                                               \
+    X(cuEventQuery)                                                                                \
+    X(cuEventSynchronize)
+
+static struct cuda {
+#define MEMBER_(name) __typeof__(name) *name;
+#define MEMBER(name) MEMBER_(name)
+    CUDA_FUNCTIONS(MEMBER)
+    CUresult (*synchronize)(void);
+} cu;
+
+static const char image[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry fill(.param .u64 p, .param .u32 v) {\n"
+    " .reg .b32 %r<4>; .reg .b64 %d<3>;\n"
+    " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v]; cvta.to.global.u64 %d0, %d0;\n"
+    " mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r2, %r3, 64, %r2;\n"
+    " mul.wide.u32 %d1, %r2, 4; add.u64 %d2, %d0, %d1; st.global.u32 [%d2], %r0; ret; }\n"
+    /* b[i] = a[i]; the last block leaves its number behind them */
+    ".visible .entry take(.param .u64 a, .param .u64 b) {\n"
+    " .reg .b32 %r<5>; .reg .b64 %d<5>;\n"
+    " ld.param.u64 %d0, [a]; ld.param.u64 %d3, [b];\n"
+    " cvta.to.global.u64 %d0, %d0; cvta.to.global.u64 %d3, %d3;\n"
+    " mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r2, %r3, 64, %r2;\n"
+    " mul.wide.u32 %d1, %r2, 4; add.u64 %d2, %d0, %d1; ld.global.u32 %r0, [%d2];\n"
+    " add.u64 %d4, %d3, %d1; st.global.u32 [%d4], %r0;\n"
+    " atom.global.exch.b32 %r4, [%d3+2048], %r3; ret; }\n";
+
+static CUfunction fill, take;
+static CUdeviceptr a, b, other;
+static CUstream first, second;
+static CUevent event;
+static unsigned *pinned;
+
+static void ok(CUresult result, int line)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "streams.c:%d: CUDA error %d\n", line, (int)result);
+    exit(1);
+}
+#define OK(call) ok(call, __LINE__)
+
+static void begin(unsigned flags)
+{
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
+    CUcontext context;
+    CUmodule module;
+
+#define LOAD_(name)                                                                                \
+    if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
+        exit(77);
+#define LOAD(name) LOAD_(name)
+    CUDA_FUNCTIONS(LOAD)
+    *(void **)&cu.synchronize = dlsym(lib, "cuCtxSynchronize");
+    OK(cu.cuInit(0));
+    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cu.cuCtxSetCurrent(context));
+    OK(cu.cuModuleLoadData(&module, image));
+    OK(cu.cuModuleGetFunction(&fill, module, "fill"));
+    OK(cu.cuModuleGetFunction(&take, module, "take"));
+    OK(cu.cuMemAlloc(&a, N * 4));
+    OK(cu.cuMemAlloc(&b, N * 4 + 4));
+    OK(cu.cuMemAlloc(&other, N * 4));
+    OK(cu.cuMemAllocHost((void **)&pinned, N * 4));
+    memset(pinned, 7, N * 4);
+    OK(cu.cuMemsetD8(a, 0, N * 4));
+    OK(cu.cuMemsetD8(b, 0, N * 4 + 4));
+    OK(cu.synchronize());
+    OK(cu.cuStreamCreate(&first, flags));
+    OK(cu.cuStreamCreate(&second, flags));
+    OK(cu.cuEventCreate(&event, 0));
+}
+
+static void do_fill(CUdeviceptr p, CUstream s)
+{
+    unsigned v = 5;
+    void *params[] = {&p, &v};
+
+    OK(cu.cuLaunchKernel(fill, BLOCKS, 1, 1, 64, 1, 1, 0, s, params, NULL));
+}
+
+static void do_take(CUstream s)
+{
+    void *params[] = {&a, &b};
+
+    OK(cu.cuLaunchKernel(take, BLOCKS, 1, 1, 64, 1, 1, 0, s, params, NULL));
+}
+
+static void poll(CUresult (*query)(void *), void *of)
+{
+    CUresult r;
+
+    while ((r = query(of)) == CUDA_ERROR_NOT_READY)
+        ;
+    OK(r);
+}
+
+static CUresult query_event(void *e)
+{
+    return cu.cuEventQuery(e);
+}
+
+static CUresult query_stream(void *s)
+{
+    return cu.cuStreamQuery(s);
+}
+
+/* What stands between the two launches. */
+static void order(const char *how, unsigned *heap)
+{
+    if (strcmp(how, "event") == 0 || strcmp(how, "unwaited") == 0 || strcmp(how, "poll") == 0 ||
+        strcmp(how, "hostevent") == 0)
+        OK(cu.cuEventRecord(event, first));
+    if (strcmp(how, "event") == 0 || strcmp(how, "early") == 0)
+        OK(cu.cuStreamWaitEvent(second, event, 0));
+    else if (strcmp(how, "hostevent") == 0)
+        OK(cu.cuEventSynchronize(event));
+    else if (strcmp(how, "poll") == 0)
+        poll(query_event, event);
+    else if (strcmp(how, "pollstream") == 0)
+        poll(query_stream, first);
+    else if (strcmp(how, "stream") == 0)
+        OK(cu.cuStreamSynchronize(first));
+    else if (strcmp(how, "wrong") == 0)
+        OK(cu.cuStreamSynchronize(second));
+    else if (strcmp(how, "context") == 0)
+        OK(cu.synchronize());
+    else if (strcmp(how, "legacy") == 0 || strcmp(how, "nonblocking") == 0)
+        do_fill(other, NULL);
+    else if (strcmp(how, "free") == 0)
+        OK(cu.cuMemFree(other));
+    else if (strcmp(how, "pageable") == 0)
+        OK(cu.cuMemcpyDtoHAsync(heap, other, N * 4, first));
+    else if (strcmp(how, "pinned") == 0)
+        OK(cu.cuMemcpyDtoHAsync(pinned, other, N * 4, first));
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "none";
+    unsigned *result = calloc(N + 1, 4), *heap = calloc(N, 4), sum = 0;
+
+    if (!result || !heap)
+        return 1;
+    begin(strcmp(how, "legacy") == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
+    if (strcmp(how, "early") == 0) /* recorded before there is anything to wait for */
+        OK(cu.cuEventRecord(event, first));
+    if (strcmp(how, "reader") == 0) { /* the reader comes first, and the writer does not wait */
+        do_take(second);
+        do_fill(a, first);
+    } else if (strcmp(how, "copy") == 0) {
+        OK(cu.cuMemcpyHtoDAsync(a, pinned, N * 4, first));
+        do_take(second);
+    } else {
+        do_fill(a, first);
+        order(how, heap);
+        do_take(strcmp(how, "same") == 0 ? first : second);
+    }
+    OK(cu.synchronize());
+    OK(cu.cuMemcpyDtoH(result, b, N * 4 + 4));
+    for (unsigned i = 0; i <= N; i++)
+        sum = sum * 31 + result[i];
+    printf("%08x, last block %u\n", sum, result[N]);
+    return 0;
+}
