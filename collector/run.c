@@ -1,5 +1,6 @@
 #include "collector/collector_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -408,12 +409,45 @@ static void not_covered(void *arg, const char *argv, const char *why)
     c->not_covered++;
 }
 
+/* What a process that had no descriptor for the socket left beside it */
+static void read_note(struct tb_col *c, const char *folder, const char *name)
+{
+    char path[400], text[600];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    ssize_t n = readlink(path, text, sizeof(text) - 1);
+    (void)unlink(path);
+    if (n <= 0)
+        return;
+    text[n] = 0;
+    char *why = strchr(text, '\t');
+    if (!why)
+        return;
+    *why++ = 0;
+    const char *argv =
+        tb_watch_told(c->watch, (pid_t)strtol(name + strlen(TB_WIRE_NOTE), NULL, 10));
+    not_covered(c, argv[0] ? argv : text, why);
+}
+
+static void read_notes(struct tb_col *c)
+{
+    const char *folder = tb_server_folder(c->server);
+    DIR *d = opendir(folder);
+
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (strncmp(e->d_name, TB_WIRE_NOTE, strlen(TB_WIRE_NOTE)) == 0)
+            read_note(c, folder, e->d_name);
+    if (d)
+        (void)closedir(d);
+}
+
 /* What nobody recorded, and what still lives, as rows; then the drain ends. */
 static void end_drain(struct tb_col *c, struct tb_drain_counts *counts)
 {
     struct tb_error err = {0};
     char detail[64];
 
+    read_notes(c);
     (void)tb_watch_result(c->watch, c->processes, c->effective.config.cuda_tap, not_covered, c);
     for (struct tb_col_process *p = c->processes; p; p = p->next)
         if (!p->gone) {

@@ -230,6 +230,15 @@ static const char *why_not_covered(const struct seen *s, const struct tb_col_pro
     return "libtwinbit is in it, but it never attached";
 }
 
+const char *tb_watch_told(struct tb_watch *w, pid_t pid)
+{
+    struct seen *s = find(w, pid, 0);
+
+    if (s)
+        s->maps = 0;
+    return s ? s->argv : "";
+}
+
 uint32_t tb_watch_result(const struct tb_watch *w, const struct tb_col_process *processes,
                          unsigned cuda_tap,
                          void (*fn)(void *arg, const char *argv, const char *why), void *arg)

@@ -81,7 +81,13 @@ static bool hello(bool first, uint32_t fork_ordinal)
         goto out;
     msg->parent_nonce = tb_rt.parent_nonce;
     msg->fork_ordinal = fork_ordinal;
-    if (tb_rt_call(msg, -1, reply, &bell, HELLO_MS) != TB_CONN_OK || reply->status != TB_REPLY_OK)
+    enum tb_rt_conn result = tb_rt_call(msg, -1, reply, &bell, HELLO_MS);
+    if (result == TB_CONN_FAIL || result == TB_CONN_TIMEOUT)
+        tb_rt_note(result == TB_CONN_FAIL
+                       ? "it could not connect to twinbit: no descriptor is left "
+                         "(RLIMIT_NOFILE), or sockets are forbidden"
+                       : "twinbit did not answer it in time");
+    if (result != TB_CONN_OK || reply->status != TB_REPLY_OK)
         goto out;
     if (first && good_config(&reply->config)) {
         tb_rt.config = reply->config;
@@ -250,7 +256,9 @@ static void tell_stop(const char *why)
     if (msg) {
         msg->flags = TB_MSGF_STOPPED;
         (void)tb_rt_copy(msg->text, sizeof(msg->text), why);
-        (void)tb_rt_call(msg, -1, NULL, NULL, 500);
+        enum tb_rt_conn result = tb_rt_call(msg, -1, NULL, NULL, 500);
+        if (result == TB_CONN_FAIL || result == TB_CONN_TIMEOUT)
+            tb_rt_note(why);
     }
     tb_rt_message_done(msg);
 }

@@ -175,3 +175,34 @@ void tb_rt_log(const char *text)
     }
     errno = saved;
 }
+
+/* @number in decimal at @at of @out; where it ends. */
+static size_t put_number(char *out, size_t at, unsigned number)
+{
+    char digits[12];
+    size_t n = 0;
+
+    do
+        digits[n++] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (n)
+        out[at++] = digits[--n];
+    return at;
+}
+
+void tb_rt_note(const char *why)
+{
+    char path[sizeof(tb_rt.socket.sun_path) + 40], text[512];
+    size_t n = tb_rt_copy(path, sizeof(tb_rt.socket.sun_path), tb_rt.socket.sun_path);
+    int saved = errno;
+
+    while (n && path[n - 1] != '/')
+        n--;
+    n += tb_rt_copy(path + n, sizeof(path) - n, TB_WIRE_NOTE);
+    path[put_number(path, n, (unsigned)getpid())] = 0;
+    n = tb_rt_copy(text, 200, program_invocation_name);
+    text[n++] = '\t';
+    (void)tb_rt_copy(text + n, sizeof(text) - n, why);
+    (void)!symlink(text, path);
+    errno = saved;
+}

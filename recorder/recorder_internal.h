@@ -172,6 +172,9 @@ void tb_rt_message_done(struct tb_wire_msg *msg);
 /** tb_rt_alive - false if the collector is gone for sure */
 bool tb_rt_alive(void);
 void tb_rt_log(const char *text);
+/** tb_rt_note - tell the collector without a descriptor: a link beside its socket, with a text for
+ * target. For what cannot be said in another way */
+void tb_rt_note(const char *why);
 
 /* ---------------------------------------------------------------- attach.c, glue.c, hook.c */
 

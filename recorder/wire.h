@@ -12,8 +12,10 @@
  * connection: connect, send one tb_wire_msg (with at most one descriptor, SCM_RIGHTS), receive one
  * tb_wire_reply (HELLO, TAP and IMAGE only; the others are sent and forgotten, so that no thread
  * waits for a collector that is stopped), close. No descriptor stays open in the job, so a job that
- * closes all descriptors harms nobody. A refused connection means: the collector is gone. The reply
- * to HELLO brings a descriptor, the bell (struct tb_wire_bell), which the job maps and closes.
+ * closes all descriptors harms nobody. A process that has none left to connect with leaves a
+ * symbolic link beside the socket, TB_WIRE_NOTE and its pid, whose target is "program\twhy": that
+ * needs none. A refused connection means: the collector is gone. The reply to HELLO brings a
+ * descriptor, the bell (struct tb_wire_bell), which the job maps and closes.
  *
  * Ring.
  *
@@ -44,6 +46,7 @@
 #define TB_WIRE_VERSION 2u
 #define TB_WIRE_MAGIC 0x31425754u /* "TWB1" */
 #define TB_WIRE_ENV "TWINBIT_SOCKET"
+#define TB_WIRE_NOTE "unattached-"
 #define TB_WIRE_RING_DATA (256u * 1024u)
 #define TB_WIRE_RING_PAGE 4096u
 #define TB_WIRE_ALIGN 64u

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "recorder/cuda/shim/shim_internal.h"
+#include "recorder/recorder.h"
 
 #define ENGINE "../libtwinbit_cuda.so"
 #define WAIT_MS 100
@@ -42,6 +43,23 @@ static void *open_engine(void)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* The library that was preloaded says so, or leaves a note if it has no descriptor either. */
+static void say_no_engine(void)
+{
+    const struct tb_rec_api *(*runtime)(void) = NULL;
+    const struct tb_rec_api *api = NULL;
+    struct tb_rec_thread *t;
+
+    *(void **)&runtime = dlsym(RTLD_DEFAULT, "twinbit_runtime");
+    if (runtime)
+        api = runtime();
+    if (api && api->version == TB_REC_API_VERSION && (t = api->self()) != NULL)
+        api->cover(t, 1, TB_REC_NO_SEQ, "process", "libcuda",
+                   "the recorder's library could not be opened in it: no descriptor is left "
+                   "(RLIMIT_NOFILE), or its file cannot be read",
+                   1);
+}
+
 static uint32_t attach(void)
 {
     twinbit_cuda_attach_fn ask = NULL;
@@ -50,6 +68,8 @@ static uint32_t attach(void)
     if (handle)
         *(void **)&ask = dlsym(handle, "twinbit_cuda_attach");
     if (!ask) {
+        if (getenv(TB_WIRE_ENV))
+            say_no_engine();
         (void)dlerror();
         return TB_SHIM_OFF;
     }

@@ -4,13 +4,14 @@
  * must say. What is read leads to a result that depends on the order of blocks, too: so two runs
  * with other seeds differ even if the streams are in order.
  *
- * usage: streams CASE; start at main()
+ * usage: streams CASE [DESCRIPTORS]; start at main()
  */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define BLOCKS 8u
 #define N (BLOCKS * 64)
@@ -77,7 +78,9 @@ static void ok(CUresult result, int line)
 }
 #define OK(call) ok(call, __LINE__)
 
-static void begin(unsigned flags)
+/* @files: before the first call of CUDA, so many descriptors may be open; 0: as many as there were
+ */
+static void begin(unsigned flags, unsigned files)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
     CUcontext context;
@@ -89,6 +92,8 @@ static void begin(unsigned flags)
 #define LOAD(name) LOAD_(name)
     CUDA_FUNCTIONS(LOAD)
     *(void **)&cu.synchronize = dlsym(lib, "cuCtxSynchronize");
+    if (files)
+        (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){files, files});
     OK(cu.cuInit(0));
     OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
     OK(cu.cuCtxSetCurrent(context));
@@ -179,7 +184,8 @@ int main(int argc, char **argv)
 
     if (!result || !heap)
         return 1;
-    begin(strcmp(how, "legacy") == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
+    begin(strcmp(how, "legacy") == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
+          argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0);
     if (strcmp(how, "early") == 0) /* recorded before there is anything to wait for */
         OK(cu.cuEventRecord(event, first));
     if (strcmp(how, "reader") == 0) { /* the reader comes first, and the writer does not wait */
