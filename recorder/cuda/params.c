@@ -106,7 +106,43 @@ static bool is_part(const struct tb_cu_kernel *k, uint32_t i)
 struct reach {
     bool reads, writes;         /* there is such a word */
     bool read_hit, written_hit; /* and one of them is an address */
+    bool offset;                /* there is one of 8 bytes that is none */
 };
+
+/*
+ * An address may be the sum of two words: a pointer, and the distance to another buffer. A distance
+ * within the pointer's own allocation is an index, and leads nowhere else.
+ */
+static void by_distance(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,
+                        const struct tb_wire_word *pointer, uint64_t v, uint32_t bytes)
+{
+    const struct tb_cu_alloc *own = tb_cu_alloc_at(v);
+
+    for (uint32_t i = 0; own && i < k->info->words; i++) {
+        const struct tb_wire_word *x = &k->word[i];
+        uint8_t both = x->flags & pointer->flags;
+        if (x->bytes != 8 || x->offset + 8u > bytes || !(both & (TB_WORD_READ | TB_WORD_WRITE)))
+            continue;
+        uint64_t d = word_at(block, x->offset, 8);
+        const struct tb_cu_alloc *other = d && !tb_cu_alloc_at(d) ? tb_cu_alloc_at(v + d) : NULL;
+        if (!other || other == own)
+            continue;
+        if (both & TB_WORD_READ)
+            (void)tb_cu_add(w, 'r', v + d, 0, x->offset, x->read, NULL);
+        if (both & TB_WORD_WRITE)
+            (void)tb_cu_add(w, 'w', v + d, 0, x->offset, x->write, NULL);
+    }
+}
+
+static void by_distances(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint8_t *block,
+                         uint32_t bytes)
+{
+    for (uint32_t i = 0; i < k->info->words; i++) {
+        const struct tb_wire_word *x = &k->word[i];
+        if (x->bytes == 8 && x->offset + 8u <= bytes)
+            by_distance(w, k, block, x, word_at(block, x->offset, 8), bytes);
+    }
+}
 
 /*
  * The code is known: words that lead to memory, and words that are numbers. A word may be marked as
@@ -116,7 +152,7 @@ struct reach {
 static struct reach by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k,
                             const uint8_t *block, uint32_t bytes)
 {
-    struct reach r = {false, false, false, false};
+    struct reach r = {.reads = false};
 
     for (uint32_t i = 0; i < k->info->words; i++) {
         const struct tb_wire_word *x = &k->word[i];
@@ -130,9 +166,12 @@ static struct reach by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k,
             r.written_hit = memory = true;
         r.reads |= reads && v;
         r.writes |= writes && v;
+        r.offset |= x->bytes == 8 && (reads || writes) && v && !memory;
         if (!memory && !is_part(k, i))
             add_number(w, x->offset, x->bytes, v);
     }
+    if (tb_unlikely(r.offset && (r.read_hit || r.written_hit)))
+        by_distances(w, k, block, bytes);
     return r;
 }
 

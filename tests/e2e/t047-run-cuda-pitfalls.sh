@@ -65,6 +65,10 @@ for tap in shim cupti deferred; do
     [ -n "$nine" ] && [ -n "$five" ] || fail "no variable or no struct: $(cat writes)"
     grep 'by_table#0 reached through memory' writes | grep -q "$nine" || fail "what the table leads to was missed"
     grep 'by_table#0' writes | grep -q "$five" || fail "by_table might have written the other buffer: not hashed"
+    # what a pointer and a distance lead to: 64 fours in a buffer that no argument names
+    [ "$(awk '/by_distance#0 arg\+0/ { print $2 }' writes)" = "$five" ] || fail "by_distance: arg+0 is another"
+    awk -v five="$five" '/by_distance#0 arg\+8/ && $2 != five && $2 ~ /^[0-9a-f]+$/ { found = 1 } END { exit !found }' writes ||
+        fail "what the distance leads to was missed: $(grep by_distance writes)"
     # a CUkernel, and a launch with attributes
     fills handles.$tap.twinbit >fills
     count fills 2

@@ -23,7 +23,7 @@
 
 struct cuda cu;
 static CUcontext context;
-static CUfunction fill, by_struct, by_table, by_global, wild;
+static CUfunction fill, by_struct, by_table, by_global, by_distance, wild;
 static CUmodule module;
 
 static const char image[] =
@@ -49,6 +49,11 @@ static const char image[] =
     " .reg .b32 %r<3>; .reg .b64 %d<3>;\n"
     " ld.param.u32 %r0, [v]; mov.u32 %r1, %tid.x; mul.wide.u32 %d1, %r1, 4;\n"
     " mov.u64 %d0, counter; add.u64 %d2, %d0, %d1; st.global.u32 [%d2], %r0; ret; }\n"
+    ".visible .entry by_distance(.param .u64 p, .param .u64 d, .param .u32 v) {\n"
+    " .reg .b32 %r<3>; .reg .b64 %d<4>;\n"
+    " ld.param.u64 %d0, [p]; ld.param.u64 %d1, [d]; ld.param.u32 %r0, [v];\n"
+    " cvta.to.global.u64 %d0, %d0; add.u64 %d0, %d0, %d1; mov.u32 %r1, %tid.x;\n"
+    " mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d0, %d2; st.global.u32 [%d3], %r0; ret; }\n"
     ".visible .entry wild() { .reg .b64 %d<2>; mov.u64 %d0, 64; st.global.u64 [%d0], %d0; ret; }\n";
 
 void must_be(int result, int want, const char *what, int line)
@@ -81,6 +86,7 @@ static void load(void)
     OK(cu.cuModuleGetFunction(&by_struct, module, "by_struct"));
     OK(cu.cuModuleGetFunction(&by_table, module, "by_table"));
     OK(cu.cuModuleGetFunction(&by_global, module, "by_global"));
+    OK(cu.cuModuleGetFunction(&by_distance, module, "by_distance"));
     OK(cu.cuModuleGetFunction(&wild, module, "wild"));
 }
 
@@ -155,17 +161,19 @@ static void equal(void)
     check(p, 0, 256);
 }
 
-/* A pointer in a struct, a pointer in memory, a variable of the module. */
+/* A pointer in a struct, one in memory, a variable of the module, a pointer and a distance. */
 static void hidden(void)
 {
-    CUdeviceptr p = memory(256), q = memory(256), table = memory(8), variable;
-    unsigned v = 9;
+    CUdeviceptr p = memory(256), q = memory(256), table = memory(8), far = memory(256), variable;
+    CUdeviceptr distance = far - p;
+    unsigned v = 9, w = 4;
     struct {
         unsigned v, pad;
         CUdeviceptr p;
         unsigned more[2];
     } s = {5, 0, p, {0, 0}};
     void *one[] = {&s}, *two[] = {&table, &v}, *three[] = {&v};
+    void *four[] = {&p, &distance, &w};
     size_t bytes;
 
     OK(cu.cuMemsetD8(q, 0, 256));
@@ -177,6 +185,9 @@ static void hidden(void)
     check(q, 9, 64);
     OK(cu.cuModuleGetGlobal(&variable, &bytes, module, "counter"));
     check(variable, 9, 64);
+    OK(cu.cuLaunchKernel(by_distance, 1, 1, 1, 64, 1, 1, 0, NULL, four, NULL));
+    check(far, 4, 64);
+    check(p, 5, 64);
 }
 
 /* A kernel's handle itself, and a launch with attributes. */
