@@ -17,6 +17,8 @@ struct run {
 
 #define AT(member) offsetof(struct run, member)
 
+#define MAX_SIZE_LEAST (16ull << 20) /* room for what is written at once, and for some detail */
+
 static const struct tb_cli_option options[] = {
     {"--output", "-o", TB_CLI_STRING, AT(output), "TRACE",
      "file to write, or a folder: <host>-<pid>.twinbit in it"},
@@ -30,7 +32,7 @@ static const struct tb_cli_option options[] = {
      "this level in these steps only, boundary in the others"},
     {"--from-step", NULL, TB_CLI_NUMBER, AT(from_step), "N", "the same as --steps N.."},
     {"--max-size", NULL, TB_CLI_SIZE, AT(rec.max_size), "SIZE",
-     "of the trace; beyond it the oldest detail goes first"},
+     "of the trace, 16M at least; beyond it the oldest detail goes first"},
     {"--stack", NULL, TB_CLI_FLAG, AT(rec.stack), NULL, "keep Python source lines"},
     {"--map", NULL, TB_CLI_FLAG, AT(rec.map), NULL,
      "keep 16 partial sums of a write: diff names the part"},
@@ -274,6 +276,8 @@ int tb_cmd_run(int argc, char **argv)
         return tb_cli_usage(&command, "no command to run");
     if (run.times == 0 || run.times > 1000)
         return tb_cli_usage(&command, "option '--times': 1 to 1000 are possible");
+    if (run.rec.max_size && run.rec.max_size < MAX_SIZE_LEAST)
+        return tb_cli_usage(&command, "option '--max-size': 16M at least, or 0 for no limit");
     if (run.rec.steps.given && run.from_step != UINT64_MAX)
         return tb_cli_usage(&command, "'--steps' and '--from-step' exclude each other");
     if (tb_cli_check_snapshots(&run.rec.snapshots, &err) != TB_OK)

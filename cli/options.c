@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ bool tb_cli_parse_size(const char *text, uint64_t *out)
 
     if (len == 0 || len >= sizeof(digits))
         return false;
-    const char *unit = strchr(units, text[len - 1]);
+    const char *unit = strchr(units, toupper((unsigned char)text[len - 1]));
     if (unit) {
         shift = 10 * (unsigned)(unit - units + 1);
         len--;
@@ -134,7 +135,7 @@ static const char *store_value(const struct tb_cli_option *o, void *at, const ch
     case TB_CLI_NUMBER:
         return tb_cli_parse_number(text, at) ? NULL : "a number";
     case TB_CLI_SIZE:
-        return tb_cli_parse_size(text, at) ? NULL : "a size such as 512M";
+        return tb_cli_parse_size(text, at) ? NULL : "a size such as 512M (K, M, G or T)";
     case TB_CLI_SHARE:
         return tb_cli_parse_share(text, at) ? NULL : "a share above 0, at most 1, such as 0.01";
     case TB_CLI_STEPS:

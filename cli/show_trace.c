@@ -49,7 +49,10 @@ enum tb_status tb_show_summary(struct tb_show *s, struct tb_error *err)
     (void)stat(info->path, &st);
     if (s->json)
         putchar('{');
+    const char *trimmed = tb_trace_meta(s->trace, "trimmed");
     pair(s, "state", info->complete ? "complete" : "incomplete", true);
+    if (trimmed && !s->json)
+        printf("%-11s the detail of the oldest %s events (--max-size)\n", "deleted", trimmed);
     pair(s, "job", n > 0 ? p[0].argv : NULL, false);
     pair_number(s, "processes", info->processes);
     pair_number(s, "threads", info->threads);

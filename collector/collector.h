@@ -34,7 +34,9 @@ struct tb_collector_result {
     uint64_t events, accesses, steps, coverage, lost, bytes;
     uint32_t processes, not_covered;
     double wall_s, collector_cpu_s;
-    char trace[4096]; /* the file that was written, "" if none */
+    uint64_t trimmed;    /* events whose detail was deleted (max_size) */
+    const char *no_cuda; /* why work of a GPU was not looked for; NULL: it was */
+    char trace[4096];    /* the file that was written, "" if none */
 };
 
 /**

@@ -423,7 +423,8 @@ void tb_watch_poll(struct tb_watch *w, pid_t job);
 uint32_t tb_watch_living(struct tb_watch *w, pid_t job);
 /** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
-/** tb_watch_told - @pid has said itself that it is not covered; its command line, "" if not known */
+/** tb_watch_told - @pid has said itself that it is not covered; its command line, "" if not known
+ */
 const char *tb_watch_told(struct tb_watch *w, pid_t pid);
 /** tb_watch_result - calls @fn for each process that was not covered; @cuda_tap: how CUDA was seen
  */

@@ -50,14 +50,18 @@ static void what_was_recorded(const struct tb_collector_result *r)
     if (r->lost)
         (void)snprintf(lost, sizeof(lost), "%" PRIu64 " lost (diff will say unknown)", r->lost);
     if (r->processes == 0) {
-        tb_log("nothing was recorded: no process of the job attached (none loaded libtorch or "
-               "libcuda, or see "
-               "above)");
+        tb_log("nothing was recorded: no process of the job loaded libtorch%s%s",
+               r->no_cuda ? "; " : " or called CUDA, or none of them could attach (see above)",
+               r->no_cuda ? r->no_cuda : "");
         return;
     }
     tb_log("%" PRIu64 " event%s, %" PRIu64 " step%s, %u process%s; coverage: %" PRIu64 " row%s; %s",
            r->events, plural(r->events), r->steps, plural(r->steps), r->processes,
            r->processes == 1 ? "" : "es", r->coverage, plural(r->coverage), lost);
+    if (r->trimmed)
+        tb_log("--max-size: the detail of the oldest %" PRIu64 " events was deleted; their digests "
+               "are kept",
+               r->trimmed);
 }
 
 void tb_report_end(const struct tb_collector_result *r, char *const *log, uint32_t log_count)

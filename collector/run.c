@@ -24,6 +24,7 @@
 
 /* The front's state; one thread. */
 struct tb_col {
+    const char *no_cuda; /* as in the result */
     const struct tb_collector_options *o;
     struct tb_collector_options effective; /* with defaults filled in */
     struct tb_store *store;
@@ -234,11 +235,18 @@ static void fill_defaults(struct tb_col *c)
 
 static void choose_cuda_tap(struct tb_col *c)
 {
+    bool wanted = c->effective.config.cuda_tap != TB_CUDA_TAP_NONE;
     char say[512];
 
     tb_cuda_choose(&c->effective.config, environ, c->o->libdir, say, sizeof(say));
     if (say[0])
         keep_line(c, say);
+    if (!wanted)
+        c->no_cuda = "--tap none leaves out work of a GPU";
+    else if (c->effective.config.cuda_tap == TB_CUDA_TAP_NONE)
+        c->no_cuda = say[0] ? "CUDA was not looked for (see above)"
+                            : "no libcuda.so.1 was found here: --device softgpu runs CUDA programs "
+                              "on the CPU";
 }
 
 static enum tb_status make_bell(struct tb_col *c, struct tb_error *err)
@@ -498,6 +506,8 @@ static void fill_result(struct tb_col *c, const struct tb_drain_counts *counts,
         .lost = counts->lost,
         .processes = c->process_count,
         .not_covered = c->not_covered,
+        .trimmed = tb_store_trimmed(c->store),
+        .no_cuda = c->no_cuda,
         .wall_s = (double)(c->end_ms - c->begin_ms) / 1000.0,
     };
     (void)snprintf(r->trace, sizeof(r->trace), "%s", c->trace);
@@ -516,6 +526,8 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
         keep_line(c, "no event matched --snapshot; names are as 'twinbit show TRACE events' prints "
                      "them");
     name_processes(c);
+    if (tb_store_flush(c->store, &err) != TB_OK) /* said when it is closed */
+        err = (struct tb_error){0};
     fill_result(c, &counts, result);
     set_number(c, "exit_status", result->exit_status, 0);
     set_number(c, "wall_s", result->wall_s, 3);

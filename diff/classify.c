@@ -294,8 +294,9 @@ static bool by_atomics(struct root *r, const char *name)
     r->r.cause = TB_CAUSE_ACCUMULATION;
     evidence(r, "%.120s adds floats by atomics: their order, and so the rounding, is chance", name);
     if (r->r.elements_known)
-        evidence(r, "%" PRIu64 " elements differ by at most %" PRIu64 " ULP; all inputs are equal",
-                 r->r.elements.differ, r->r.elements.ulp_max);
+        evidence(r, "%" PRIu64 " element%s %s by at most %" PRIu64 " ULP; all inputs are equal",
+                 r->r.elements.differ, plural(r->r.elements.differ),
+                 r->r.elements.differ == 1 ? "differs" : "differ", r->r.elements.ulp_max);
     return true;
 }
 
@@ -479,8 +480,8 @@ static void classify_control(const struct report_builder *rb, struct root *r)
 
     if (r->r.summary[0])
         return;
-    evidence(r, "%" PRIu64 " operators ran in A only, %" PRIu64 " in B only; the first is %s",
-             r->r.only_a, r->r.only_b, name_of(r));
+    evidence(r, "%" PRIu64 " operator%s ran in A only, %" PRIu64 " in B only; the first is %s",
+             r->r.only_a, plural(r->r.only_a), r->r.only_b, name_of(r));
     if (line)
         evidence(r, "differs: %.200s", line);
     else

@@ -122,6 +122,12 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
 {
     struct tb_diff_report *rep = rb->rep;
 
+    if (strcmp(r->kind, "fault") == 0 &&
+        add_line(&rep->notes, &rep->note_count, 1,
+                 "work on the device failed (A %" PRIu64 ", B %" PRIu64
+                 "): the last kernel launched before was '%.200s'",
+                 r->count[0], r->count[1], r->subject) != TB_OK)
+        return TB_ERR_NOMEM;
     if (r->severity >= 1 && r->count[0] == r->count[1] && strcmp(r->kind, "process") == 0)
         note_incomplete(rb, "a process was not recorded in either run: %.160s", r->subject);
     if (strcmp(r->kind, "sampled") == 0)
@@ -139,9 +145,9 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
                         r->subject);
     if (r->severity >= 1 && r->count[0] == r->count[1] && strcmp(r->kind, "fingerprint") == 0)
         note_incomplete(rb,
-                        "%" PRIu64 " fingerprints never arrived in either run, the first kind: "
+                        "%" PRIu64 " fingerprint%s never arrived in either run, the first kind: "
                         "%.120s",
-                        r->count[0], r->subject);
+                        r->count[0], plural(r->count[0]), r->subject);
     const char *colon = r->detail[0] ? ": " : "";
     if (r->count[0] == r->count[1])
         return add_line(&rep->coverage, &rep->coverage_count, r->severity,

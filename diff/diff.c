@@ -73,8 +73,9 @@ static void describe_run(struct report_builder *rb, int side)
         o->complete = o->complete && info->complete;
         if (tb_trace_lost(r->trace[i], &lost, &why)) {
             o->lost += lost;
-            note_incomplete(rb, "%" PRIu64 " records of run %c were lost: %.150s", lost,
-                            side ? 'B' : 'A', why ? why : "reason not recorded");
+            note_incomplete(rb, "%" PRIu64 " record%s of run %c %s lost: %.150s", lost,
+                            plural(lost), side ? 'B' : 'A', were(lost),
+                            why ? why : "reason not recorded");
         }
         if (!info->complete)
             note_incomplete(rb, "the recording of run %c did not end in order%s%.150s",
@@ -493,38 +494,57 @@ static enum tb_status finish_roots(struct report_builder *rb, struct all_roots *
 
 /* ---------------------------------------------------------------- verdict */
 
-static enum tb_status note_rest(struct report_builder *rb)
+static enum tb_status note_trimmed(struct report_builder *rb)
 {
     struct tb_diff_report *rep = rb->rep;
     enum tb_status st = TB_OK;
 
-    if (rep->moved)
+    for (int side = 0; side < 2; side++) {
+        const struct run *r = side ? rb->b : rb->a;
+        for (size_t i = 0; st == TB_OK && i < r->files; i++) {
+            const char *n = tb_trace_meta(r->trace[i], "trimmed");
+            if (n)
+                st = add_line(&rep->notes, &rep->note_count, 0,
+                              "the detail of the oldest %.20s events of run %c was deleted "
+                              "(--max-size): of them only digests are compared",
+                              n, side ? 'B' : 'A');
+        }
+    }
+    return st;
+}
+
+static enum tb_status note_rest(struct report_builder *rb)
+{
+    struct tb_diff_report *rep = rb->rep;
+    enum tb_status st = note_trimmed(rb);
+
+    if (st == TB_OK && rep->moved)
         st = add_line(&rep->notes, &rep->note_count, 0,
-                      "%" PRIu64 " operators ran in another order, each with equal results",
-                      rep->moved);
+                      "%" PRIu64 " operator%s ran in another order, each with equal results",
+                      rep->moved, plural(rep->moved));
     if (st == TB_OK && rep->args_only)
         st = add_line(&rep->notes, &rep->note_count, 0,
-                      "%" PRIu64 " operators got other arguments, with equal results",
-                      rep->args_only);
+                      "%" PRIu64 " operator%s got other arguments, with equal results",
+                      rep->args_only, plural(rep->args_only));
     if (st == TB_OK && rep->orders)
         st = add_line(&rep->notes, &rep->note_count, 0,
-                      "%" PRIu64 " synchronisations or waits are in one run only: by itself no "
+                      "%" PRIu64 " synchronisation%s or waits %s in one run only: by itself no "
                       "divergence",
-                      rep->orders);
+                      rep->orders, plural(rep->orders), are(rep->orders));
     if (st == TB_OK && rep->unhashed)
         st = add_line(&rep->notes, &rep->note_count, 1,
-                      "%" PRIu64 " outputs have a fingerprint in one run only, or of some of their "
+                      "%" PRIu64 " output%s %s a fingerprint in one run only, or of some of their "
                       "bytes: not compared",
-                      rep->unhashed);
+                      rep->unhashed, plural(rep->unhashed), rep->unhashed == 1 ? "has" : "have");
     if (st == TB_OK && rep->unproven)
-        st =
-            add_line(&rep->notes, &rep->note_count, 1,
-                     "%" PRIu64 " outputs were written in one run, where the other had learnt that "
-                     "they are not and did not look (learnt, unproven): not compared",
-                     rep->unproven);
+        st = add_line(&rep->notes, &rep->note_count, 1,
+                      "%" PRIu64 " output%s %s written in one run, where the other had learnt that "
+                      "nothing is and did not look (learnt, unproven): not compared",
+                      rep->unproven, plural(rep->unproven), were(rep->unproven));
     if (st == TB_OK && rep->setup)
         st = add_line(&rep->notes, &rep->note_count, 0,
-                      "%" PRIu64 " events are outside what both runs recorded", rep->setup);
+                      "%" PRIu64 " event%s %s outside what both runs recorded", rep->setup,
+                      plural(rep->setup), are(rep->setup));
     return st;
 }
 
@@ -548,7 +568,7 @@ static void set_verdict(struct report_builder *rb)
     } else {
         rep->verdict = TB_DIFF_IDENTICAL;
         (void)snprintf(rep->reason, sizeof(rep->reason),
-                       "%" PRIu64 " events are equal, nothing was lost", n);
+                       "%" PRIu64 " event%s %s equal, nothing was lost", n, plural(n), are(n));
     }
 }
 
@@ -570,13 +590,14 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         (st = compare_processes(rb, all, err)) != TB_OK)
         return st;
     if (rb->rep->gap)
-        note_incomplete(rb, "%" PRIu64 " events are missing in a run whose recording had a gap",
-                        rb->rep->gap);
+        note_incomplete(rb, "%" PRIu64 " event%s %s missing in a run whose recording had a gap",
+                        rb->rep->gap, plural(rb->rep->gap), are(rb->rep->gap));
     if (rb->rep->unhashed)
-        note_incomplete(rb, "%" PRIu64 " outputs were hashed in one run only", rb->rep->unhashed);
+        note_incomplete(rb, "%" PRIu64 " output%s %s hashed in one run only", rb->rep->unhashed,
+                        plural(rb->rep->unhashed), were(rb->rep->unhashed));
     if (rb->rep->unproven)
-        note_incomplete(rb, "%" PRIu64 " outputs were looked at in one run only (learnt, unproven)",
-                        rb->rep->unproven);
+        note_incomplete(rb, "%" PRIu64 " output%s %s looked at in one run only (learnt, unproven)",
+                        rb->rep->unproven, plural(rb->rep->unproven), were(rb->rep->unproven));
     if ((st = note_ends(rb)) != TB_OK)
         return st;
     resolve_collectives(all, rb->a->procs, rb->rep);

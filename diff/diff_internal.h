@@ -12,6 +12,20 @@
 #include "diff/diff.h"
 #include "recorder/wire.h"
 
+/** plural - what a word has behind it after this number */
+static inline const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+static inline const char *are(uint64_t n)
+{
+    return n == 1 ? "is" : "are";
+}
+static inline const char *were(uint64_t n)
+{
+    return n == 1 ? "was" : "were";
+}
+
 /* ---------------------------------------------------------------- table.c */
 
 /* A table of 64-bit keys that forgets: when it is full the half not touched for longest goes. */

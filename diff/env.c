@@ -38,6 +38,7 @@ static const char *const ignored_keys[] = {
     "lost",
     "bytes",
     "state",
+    "trimmed",
 };
 
 /* Variables of the environment of which the same holds */
@@ -72,6 +73,7 @@ static const char *const ignored_variables[] = {
 };
 
 #define LINES_MAX 200u
+#define VALUE 180 /* of a longer one so much is shown */
 #define SHOWN 60u /* values up to this length are shown whole */
 
 enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
@@ -145,9 +147,10 @@ static bool ignored(const struct pair *p, bool variable)
 static enum tb_status one_sided(struct tb_diff_report *rep, const char *what, const struct pair *p,
                                 char run)
 {
-    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: only in %c: %.*s", what,
-                    (int)p->key_len, p->key, run, p->value_len > 120 ? 120 : (int)p->value_len,
-                    p->value);
+    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: only in %c: %.*s%s",
+                    what, (int)p->key_len, p->key, run,
+                    p->value_len > VALUE ? VALUE : (int)p->value_len, p->value,
+                    p->value_len > VALUE ? "..." : "");
 }
 
 /* Long values are shown from shortly before the place where they part */
@@ -170,9 +173,10 @@ static enum tb_status both_differ(struct tb_diff_report *rep, const char *what,
     size_t skip = shared_head(p->value, p->value_len, q->value, q->value_len);
     size_t n = p->value_len - skip, m = q->value_len - skip;
 
-    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: %s%.*s | %s%.*s", what,
-                    (int)p->key_len, p->key, skip ? "..." : "", n > 180 ? 180 : (int)n,
-                    p->value + skip, skip ? "..." : "", m > 180 ? 180 : (int)m, q->value + skip);
+    return add_line(&rep->environment, &rep->environment_count, 1, "%s%.*s: %s%.*s%s | %s%.*s%s",
+                    what, (int)p->key_len, p->key, skip ? "..." : "", n > VALUE ? VALUE : (int)n,
+                    p->value + skip, n > VALUE ? "..." : "", skip ? "..." : "",
+                    m > VALUE ? VALUE : (int)m, q->value + skip, m > VALUE ? "..." : "");
 }
 
 /* "KEY='VALUE' " at the end, or "-u KEY " of a variable that was not set at the front, as env(1)

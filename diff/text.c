@@ -315,7 +315,7 @@ static void more_roots(const struct page *p, const struct tb_diff_report *r)
 {
     for (size_t i = 1; i < r->root_count && i <= MORE_ROOTS; i++) {
         label(p, i == 1 ? "also" : "");
-        fprintf(p->out, "%zu. %s\n", i + 1, r->roots[i].summary);
+        fprintf(p->out, "%s\n", r->roots[i].summary);
     }
     uint64_t left = r->roots_more;
     if (r->root_count > MORE_ROOTS + 1)
@@ -352,15 +352,16 @@ static void counts(const struct page *p, const struct tb_diff_report *r)
     label(p, "compared");
     if (r->steps_known)
         fprintf(p->out, "steps %" PRIu64 "..%" PRIu64 ", ", r->first_step, r->last_step);
-    fprintf(p->out, "%" PRIu64 " events, %" PRIu64 " more in equal segments, in %.2f s\n",
-            r->compared, r->skipped, r->seconds);
+    fprintf(p->out, "%" PRIu64 " event%s, %" PRIu64 " more in equal segments, in %.2f s\n",
+            r->compared, plural(r->compared), r->skipped, r->seconds);
     if (r->verdict != TB_DIFF_DIVERGED)
         return;
     label(p, "infected");
     fprintf(p->out,
-            "%" PRIu64 " events and %" PRIu64 " states follow from it; only in A %" PRIu64
+            "%" PRIu64 " event%s and %" PRIu64 " state%s follow from it; only in A %" PRIu64
             ", only in B %" PRIu64 "\n",
-            r->infected, r->states_infected, r->only_a, r->only_b);
+            r->infected, plural(r->infected), r->states_infected, plural(r->states_infected),
+            r->only_a, r->only_b);
 }
 
 void tb_diff_text(const struct tb_diff_report *r, FILE *out, bool colour)

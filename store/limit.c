@@ -1,5 +1,7 @@
 #include "store/writer.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define SLACK (4u << 20) /* room for one more batch */
@@ -50,6 +52,7 @@ static uint32_t oldest(struct tb_store *s, int64_t (*row)[5], uint32_t room, uin
 void tb_writer_trim(struct tb_store *s)
 {
     enum { ROOM = 4096 };
+    char text[24];
     int64_t size[2]; /* bytes of all pages, of unused ones */
 
     if (s->max_size == 0 || s->failed || !tb_writer_query(s, TB_SQL_PAGES, size, 2, "") ||
@@ -64,10 +67,17 @@ void tb_writer_trim(struct tb_store *s)
     for (uint32_t i = 0; ok && i < n; i++) {
         ok = drop(s, row[i]);
         s->stored -= ok ? (uint64_t)row[i][4] : 0;
+        s->dropped += ok ? (uint64_t)row[i][4] : 0;
     }
     free(row);
-    if (ok && !s->trimmed)
-        s->trimmed = tb_writer_run(s, TB_SQL_META, "tt", "trimmed", "1");
+    (void)snprintf(text, sizeof(text), "%" PRIu64, s->dropped);
+    if (ok)
+        (void)tb_writer_run(s, TB_SQL_META, "tt", "trimmed", text);
     if (s->in_txn && tb_writer_run(s, TB_SQL_COMMIT, ""))
         s->in_txn = false;
+}
+
+uint64_t tb_store_trimmed(const struct tb_store *s)
+{
+    return s->dropped;
 }

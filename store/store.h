@@ -139,6 +139,8 @@ enum tb_status tb_store_coverage(struct tb_store *s, uint32_t process, uint32_t 
                                  uint64_t event, unsigned severity, const char *kind,
                                  const char *subject, const char *detail, uint64_t count,
                                  struct tb_error *err) TB_MUST_CHECK;
+/** tb_store_trimmed - events whose detail was deleted to stay within max_size */
+uint64_t tb_store_trimmed(const struct tb_store *s);
 /** tb_store_lost - @count records of @process were lost (@thread may be 0); any such row makes diff
  * say unknown */
 enum tb_status tb_store_lost(struct tb_store *s, uint32_t process, uint32_t thread, uint64_t count,

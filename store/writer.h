@@ -80,7 +80,7 @@ struct tb_store {
     char *record; /* where it is recorded; equal to path unless `moved` */
     char *local;  /* temporary folder that holds it, NULL if recorded in place */
     int ballast;
-    bool in_txn, failed, disk_full, trimmed;
+    bool in_txn, failed, disk_full;
     bool device;             /* the feature is said in table meta */
     int sql;                 /* result code of the failure */
     char why[TB_ERROR_TEXT]; /* what it was */
@@ -98,6 +98,7 @@ struct tb_store {
     uint64_t next_event, next_segment;    /* row ids */
     uint64_t in_batch, in_batch_accesses; /* since the last commit */
     uint64_t stored;                      /* events whose detail is in the file */
+    uint64_t dropped;                     /* events whose detail was deleted */
     uint64_t max_size, base_ns;
     uint64_t committed_ns; /* clock at the last commit */
     struct tb_store_stats stats;

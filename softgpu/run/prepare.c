@@ -63,10 +63,11 @@ enum tb_status sg_run_libdir(const char *given, char *out, struct tb_error *err)
         if (resolve(dir, out))
             return TB_OK;
     }
-    return tb_fail(err, TB_ERR_NOTFOUND,
-                   "no libcuda.so.1 in ../softgpu/lib or ../lib/softgpu beside '%s'; --libdir or "
-                   "SOFTGPU_LIBDIR say where it is",
-                   exe);
+    return tb_fail(
+        err, TB_ERR_NOTFOUND,
+        "no libcuda.so.1 in ../softgpu/lib or ../lib/softgpu beside '%s'; SOFTGPU_LIBDIR "
+        "says where it is, and so does --libdir of 'softgpu run'",
+        exe);
 }
 
 /* The file that execvp() will take for @name; "" if there is none. */

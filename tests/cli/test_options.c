@@ -77,7 +77,7 @@ static void test_options__all_kinds_are_stored(void **state)
     struct parsed p;
 
     (void)state;
-    parse(&p, "a --force -o f --event x --event=y -n 7 --size 3M --steps 2..5 --level high b",
+    parse(&p, "a --force -o f --event x --event=y -n 7 --size 3m --steps 2..5 --level high b",
           false);
     assert_true(p.go);
     assert_true(p.v.force);
@@ -132,7 +132,7 @@ static void test_options__bad_input_is_one_line_and_status_2(void **state)
         {"-n -1", "option '--number': '-1' is not acceptable, expected a number"},
         {"-n 1x", "expected a number"},
         {"-n 18446744073709551616", "expected a number"},
-        {"--size 1Q", "expected a size"},
+        {"--size 1Q", "expected a size such as 512M (K, M, G or T)"},
         {"--size 99999999999999T", "expected a size"},
         {"--steps 5..2", "expected steps such as 3..9"},
         {"--steps ..", "expected steps"},

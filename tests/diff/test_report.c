@@ -551,6 +551,66 @@ static void test_report__threads_explain_what_adds_up(void **state)
     tb_diff_free(r);
 }
 
+/* ---------------------------------------------------------------- what to run next */
+
+/* Lines of the job's code are Python's: of another program the host's numbers tell more. */
+static void test_report__next_leads_on(void **state)
+{
+    (void)state;
+    struct job a = job_defaults(), b = faulty(JOB_ARGS, 1);
+    struct tb_diff_report *r = compare(&a, &b);
+
+    assert_non_null(strstr(r->roots[0].next, "--stack --steps 0..1 -- python train.py"));
+    tb_diff_free(r);
+    a.argv = b.argv = "./train";
+    r = compare(&a, &b);
+    assert_string_equal(r->roots[0].next, "twinbit run -n 2 --inputs -- ./train");
+    tb_diff_free(r);
+    a.key = b.key = "inputs"; /* and once they are known it does not lead back here */
+    a.value = b.value = "yes";
+    r = compare(&a, &b);
+    assert_string_equal(r->roots[0].next, "twinbit run -n 3 --inputs -- ./train");
+    tb_diff_free(r);
+    job_clean();
+}
+
+/* With what the runs differ in held fast: does it come all the same? */
+static void test_report__next_repeats_a_run_as_it_was(void **state)
+{
+    (void)state;
+    struct job a = job_defaults(), b = faulty(JOB_OUTPUT, 1);
+
+    a.snapshot = b.snapshot = true;
+    a.variable = "SEED=it is 1";
+    b.variable = "SEED=2";
+    struct tb_diff_report *r = compare(&a, &b);
+    assert_true(r->roots[0].elements_known);
+    assert_string_equal(r->roots[0].next,
+                        "SEED='it is 1' twinbit run -n 3 --inputs -- python train.py");
+    tb_diff_free(r);
+    job_clean();
+}
+
+static void test_report__next_goes_to_the_folder_of_the_job(void **state)
+{
+    (void)state;
+    struct job a = job_defaults(), b = faulty(JOB_OUTPUT, 1);
+
+    a.key = b.key = "cwd";
+    a.value = b.value = "/the/job's place";
+    struct tb_diff_report *r = compare(&a, &b);
+    assert_ptr_equal(strstr(r->roots[0].next, "cd '/the/job'\\''s place' && twinbit run -n 2 "),
+                     r->roots[0].next);
+    tb_diff_free(r);
+    b.variable = "SEED=2"; /* two commands */
+    r = compare(&a, &b);
+    const char *next = r->roots[0].next;
+    assert_ptr_equal(strstr(next, "cd '/the/job'\\''s place' && { env -u SEED twinbit run "), next);
+    assert_string_equal(next + strlen(next) - 3, "; }");
+    tb_diff_free(r);
+    job_clean();
+}
+
 /* ---------------------------------------------------------------- bad input */
 
 static void fails(const char *a, const char *b, enum tb_status status, const char *word)
@@ -710,6 +770,9 @@ int main(void)
         cmocka_unit_test(test_report__a_generator_of_the_host_explains_its_data),
         cmocka_unit_test(test_report__threads_are_known_by_what_they_do),
         cmocka_unit_test(test_report__threads_explain_what_adds_up),
+        cmocka_unit_test(test_report__next_leads_on),
+        cmocka_unit_test(test_report__next_repeats_a_run_as_it_was),
+        cmocka_unit_test(test_report__next_goes_to_the_folder_of_the_job),
         cmocka_unit_test(test_report__bad_input_is_one_line),
         cmocka_unit_test(test_report__a_flipped_byte_is_corruption_never_a_divergence),
         cmocka_unit_test(test_report__text_fits_a_screen),

@@ -68,6 +68,7 @@ bad "in all, at most" --kernel "$(printf '%0600d' 0)" -- touch began
 bad "expected steps such as 3..9" --steps 9..3 -- touch began
 bad "exclude each other" --steps 1..2 --from-step 3 -- touch began
 bad "expected a size" --max-size 1X -- touch began
+bad "16M at least, or 0 for no limit" --max-size 300k -- touch began
 bad "is not an event name" --snapshot aten::addmm -- touch began
 bad "1 to 1000 are possible" -n 0 -- touch began
 bad "expected wait|drop" --on-full=stop -- touch began

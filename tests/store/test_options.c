@@ -121,7 +121,6 @@ static void check_trimmed(const char *path, const struct written *w)
     struct tb_trace *t;
 
     assert_ok(tb_trace_open(&t, path, &make_error));
-    assert_string_equal(tb_trace_meta(t, "trimmed"), "1");
     assert_int_equal(tb_trace_info(t)->events, w->n); /* segments tell of all */
     const struct tb_trace_thread *th = tb_trace_threads(t, &threads);
     for (size_t i = 0; i < threads; i++) {
@@ -149,6 +148,28 @@ static void check_trimmed(const char *path, const struct written *w)
     tb_trace_close(t);
 }
 
+/* The trace says of how many events the detail is gone. */
+static void check_said(const char *path, uint64_t trimmed)
+{
+    struct tb_trace *t = NULL;
+    size_t threads, segments;
+    uint64_t gone = 0;
+
+    assert_ok(tb_trace_open(&t, path, &make_error));
+    const struct tb_trace_thread *th = tb_trace_threads(t, &threads);
+    for (size_t i = 0; i < threads; i++) {
+        struct tb_trace_segment *seg = NULL;
+        assert_ok(tb_trace_segments(t, th[i].id, &seg, &segments, &make_error));
+        for (size_t k = 0; k < segments; k++)
+            gone += seg[k].detail ? 0 : seg[k].count;
+        free(seg);
+    }
+    assert_non_null(tb_trace_meta(t, "trimmed"));
+    assert_int_equal(strtoull(tb_trace_meta(t, "trimmed"), NULL, 10), gone);
+    assert_true(trimmed > 0 && trimmed <= gone);
+    tb_trace_close(t);
+}
+
 static void test_max_size__deletes_the_oldest_detail_and_keeps_segments(void **state)
 {
     const char *folder = make_folder(), *path = make_path(folder, "a.twinbit");
@@ -166,10 +187,13 @@ static void test_max_size__deletes_the_oldest_detail_and_keeps_segments(void **s
     assert_int_equal(unlink(path), 0);
     assert_ok(tb_store_create(&s, path, &o, &make_error));
     model_write(m, s, 0, &w);
+    assert_ok(tb_store_flush(s, &make_error));
+    uint64_t trimmed = tb_store_trimmed(s);
     assert_ok(tb_store_close(s, &make_error));
     assert_true(size_of(path) <= o.max_size);
     assert_true(size_of(path) > o.max_size / 2);
     check_trimmed(path, &w);
+    check_said(path, trimmed);
     written_free(&w);
     model_free(m);
     make_clean(folder);
