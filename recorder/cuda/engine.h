@@ -416,6 +416,10 @@ void tb_cu_work_over(struct tb_cu_work *w);
 void tb_cu_detail(struct tb_cu_work *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** tb_cu_fault - @c failed: if that is the fault of work that ran before, a row says so; without
+ * the lock */
+void tb_cu_fault(const struct tb_cuda_call *c);
+
 /* ---------------------------------------------------------------- the state */
 
 #define TB_CU_FOUND 64u
@@ -457,6 +461,8 @@ struct tb_cu {
     struct tb_cu_stream legacy;
     struct tb_cu_clocks host; /* what the host has waited for */
     uint64_t host_waits;      /* grows with it; from 0, as those of streams */
+    int fault;                /* the last error of a device that a call returned; 0: none */
+    const char *last_kernel;  /* launched, of those that are recorded; atomic */
     uint64_t unsaid;          /* orders without an event, as in wire.h; read without the lock */
     struct tb_cu_work *free_works;
     uint32_t captures; /* under way; atomic */

@@ -122,6 +122,7 @@ static void describe(struct tb_cu_work *w, struct tb_cu_kernel *k, const struct 
                      const struct tb_cu_asked *asked)
 {
     w->kernel = k;
+    __atomic_store_n(&tb_cu.last_kernel, k->name, __ATOMIC_RELAXED);
     w->shape = l->shape;
     if (k->blind || (!asked->bytes && k->param_bytes))
         w->missing = "its parameters could not be read";

@@ -131,6 +131,8 @@ void tb_cuda_exit(struct tb_cuda_call *call)
     if (kind == NOBODY || !is_ours() || !tb_cu.api->enter())
         return;
     tb_cu_tls.may_call = may_call(call);
+    if (tb_unlikely(call->result != CUDA_SUCCESS))
+        tb_cu_fault(call);
     exits[kind](call);
     tb_cu.api->leave();
     errno = saved;
