@@ -15,4 +15,4 @@ script=$1
 shift
 need_clients
 "$PYTHON" "$TB_SOURCE_DIR/tests/recorder/cuda/recorded.py" "$TB_BUILD_DIR" "$folder/traces" \
-    "$TB_SOURCE_DIR/tests/recorder/clients/expected.txt" "$(basename "$script" .py)" -- "$PYTHON" "$script" "$@"
+    "$TB_SOURCE_DIR/tests/recorder/clients/expected.txt" --again --timeout 600 "$(basename "$script" .py)" -- "$PYTHON" "$script" "$@"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Records one CUDA program in several ways and compares each recording with the program alone.
 
-usage: recorded.py BUILD FOLDER EXPECTED [--device host] [--ways torch] [--seeds N] [--orders] [--timeout S]
-                   [--set NAME=VALUE]... NAME -- PROGRAM...
+usage: recorded.py BUILD FOLDER EXPECTED [--device host] [--ways torch] [--seeds N] [--orders] [--again]
+                   [--timeout S] [--set NAME=VALUE]... NAME -- PROGRAM...
 
 Under each way (WAYS, or TORCH): same standard output and exit status as under `softgpu run`; every kernel that the
 software device ran is in the trace, as a launch or inside a graph (at level op some are inside operators, so it has at most as many); the same
@@ -11,7 +11,7 @@ reason for; the traces verify; two recordings in ways of equal detail are identi
 first take the ways that are not marked `once`.
 
 With --device host the same on the machine's GPU, skipped where there is none. Nobody counts the kernels there: all ways must
-have seen as many. A second recording of the first way must be identical to it.
+have seen as many. There, and with --again, a second recording of the first way must be identical to it.
 
 EXPECTED: lines "NAME WAYS WHAT PATTERN # reason"; WAYS: * or ways with commas between, host: all on a GPU; WHAT: coverage
 (PATTERN: a regular expression for the row), output, launches, findings, diff, repeat (diff, and that of the second recording
@@ -88,7 +88,7 @@ class Case:
         self.args = args
         self.soft = args.device == "softgpu"
         self.ways = TORCH if args.ways == "torch" else WAYS
-        if not self.soft:
+        if args.again or not self.soft:
             self.ways = {**AGAIN, **self.ways}
         self.expected = Expected(args.expected, args.name, args.device)
         self.bad = []
@@ -230,6 +230,7 @@ def main():
     parser.add_argument("--timeout", type=int, default=120)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--orders", action="store_true")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("name")
     parser.add_argument("program", nargs="+")
