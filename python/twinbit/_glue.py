@@ -201,23 +201,30 @@ def _after_module(mod):
     mod.Module._call_impl = _call_impl
 
 
-def _before_optimizer(optimizer, args, kwargs):
-    if _compiling():
-        return
-    _lib.twinbit_optimizer(1)
-
-
-def _after_optimizer(optimizer, args, kwargs):
-    if _compiling():
-        return
-    _lib.twinbit_optimizer(0)
-    if not _state.manual_steps:
-        _end_step(optimizer, None)
-
-
 def _after_optim(mod):
-    mod.register_optimizer_step_pre_hook(_before_optimizer)
-    mod.register_optimizer_step_post_hook(_after_optimizer)
+    """Wrap each optimizer's step() outside of torch's own wrapper. Global hooks would do, but of a compiled step they are
+    a part, in which nothing of ours can run."""
+    import functools
+
+    inner = mod.Optimizer.profile_hook_step
+
+    def profile_hook_step(func):
+        hooked = inner(func)
+
+        @functools.wraps(hooked)
+        def step(*args, **kwargs):
+            if _compiling():
+                return hooked(*args, **kwargs)
+            _lib.twinbit_optimizer(1)
+            result = hooked(*args, **kwargs)
+            _lib.twinbit_optimizer(0)
+            if not _state.manual_steps:
+                _end_step(args[0], None)
+            return result
+
+        return step
+
+    mod.Optimizer.profile_hook_step = staticmethod(profile_hook_step)
 
 
 def _resumed_step(optimizer):
