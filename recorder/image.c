@@ -41,26 +41,68 @@ static uint32_t magic_of(const char *p)
     return magic;
 }
 
+/* To where its tables and its sections end. */
 static uint64_t elf_bytes(const char *p)
 {
     Elf64_Ehdr h;
-    uint64_t sections, segments;
+    Elf64_Shdr s;
+    uint64_t end, segments;
 
     memcpy(&h, p, sizeof(h));
-    sections = h.e_shoff + (uint64_t)h.e_shentsize * h.e_shnum;
+    if (h.e_ident[EI_CLASS] != ELFCLASS64)
+        return 0;
+    end = h.e_shoff + (uint64_t)h.e_shentsize * h.e_shnum;
     segments = h.e_phoff + (uint64_t)h.e_phentsize * h.e_phnum;
-    return sections > segments ? sections : segments;
+    end = segments > end ? segments : end;
+    for (uint32_t i = 0; i < h.e_shnum && h.e_shentsize == sizeof(s); i++) {
+        memcpy(&s, p + h.e_shoff + i * sizeof(s), sizeof(s));
+        if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end)
+            end = s.sh_offset + s.sh_size;
+    }
+    return end;
+}
+
+/* The head of a fat binary, and of each code in it: both are followed by so many bytes. */
+struct fat_head {
+    uint32_t magic;
+    uint16_t version, head_bytes;
+    uint64_t bytes;
+};
+struct fat_entry {
+    uint16_t kind, version; /* kind 1: PTX */
+    uint32_t head_bytes;
+    uint64_t bytes;
+};
+#define KIND_PTX 1u
+
+static bool has_ptx(const struct piece *p)
+{
+    const char *data = p->data;
+    struct fat_head head;
+    struct fat_entry e;
+
+    if (magic_of(data) != FATBIN)
+        return memcmp(data, ELFMAG, SELFMAG) != 0;
+    memcpy(&head, data, sizeof(head));
+    for (uint64_t at = head.head_bytes; at + sizeof(e) <= p->bytes; at += e.head_bytes + e.bytes) {
+        memcpy(&e, data + at, sizeof(e));
+        if (e.kind == KIND_PTX)
+            return true;
+        if (e.head_bytes < sizeof(e) || e.bytes > p->bytes)
+            break;
+    }
+    return false;
 }
 
 /* Bytes of code that is no wrapper; 0: it is none of what drivers take. */
 static uint64_t bytes_of(const char *p)
 {
     uint32_t magic = magic_of(p);
-    uint64_t rest;
+    struct fat_head head;
 
     if (magic == FATBIN) {
-        memcpy(&rest, p + 8, sizeof(rest));
-        return rest <= MOST_IMAGE ? 16 + rest : 0;
+        memcpy(&head, p, sizeof(head));
+        return head.bytes <= MOST_IMAGE ? head.head_bytes + head.bytes : 0;
     }
     if (magic && memcmp(p, ELFMAG, SELFMAG) == 0)
         return elf_bytes(p);
@@ -169,6 +211,30 @@ static const struct tb_wire_kernels *ask(int fd, size_t *bytes)
     return table;
 }
 
+static struct tb_rec_code code_of(const struct piece *p, uint32_t count)
+{
+    struct tb_rec_code c = {.pieces = count};
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct tb_fp_leaf pair[2] = {c.hash, tb_fp_leaf_hash(p[i].data, p[i].bytes)};
+        c.hash = i ? tb_fp_leaf_hash(pair, sizeof(pair)) : pair[1];
+        c.ptx = c.ptx || has_ptx(&p[i]);
+    }
+    return c;
+}
+
+static struct tb_rec_code image_code(const void *image)
+{
+    struct tb_rec_code c = {.pieces = 0};
+    struct piece *pieces = image ? tb_rt_pool(MOST_PIECES * sizeof(*pieces)) : NULL;
+
+    if (!pieces)
+        return c;
+    c = code_of(pieces, pieces_of(image, SIZE_MAX, pieces, MOST_PIECES));
+    tb_rt_unmap(pieces, MOST_PIECES * sizeof(*pieces));
+    return c;
+}
+
 static const struct tb_wire_kernels *image_kernels(const void *image, size_t n, size_t *bytes)
 {
     const struct tb_wire_kernels *table = NULL;
@@ -195,4 +261,5 @@ static const struct tb_wire_kernels *image_kernels(const void *image, size_t n, 
 void tb_rt_image_init(struct tb_rec_api *api)
 {
     api->image = image_kernels;
+    api->code = image_code;
 }

@@ -39,6 +39,13 @@ struct tb_rec_view {
     const int64_t *sizes, *strides; /* in elements; NULL: contiguous */
 };
 
+/** struct tb_rec_code - the code of a module; pieces 0: it is none that we know, the rest is 0 */
+struct tb_rec_code {
+    struct tb_fp_leaf hash; /* of its bytes; of several pieces, of their hashes in turn */
+    uint32_t pieces;
+    bool ptx; /* there is PTX in it: its kernels can be known */
+};
+
 /**
  * struct tb_rec_cuda - what the CUDA recorder does for other taps of the same process
  *
@@ -187,6 +194,8 @@ struct tb_rec_api {
      * Blocks: while the collector looks into it, at most TB_WIRE_IMAGE_MS. NULL: not known.
      */
     const struct tb_wire_kernels *(*image)(const void *image, size_t n, size_t *bytes);
+    /** code - what is to be known of code as it is given to the driver, without asking anybody */
+    struct tb_rec_code (*code)(const void *image);
     /** nonce - of this process image, as slot tables and snapshots carry it */
     uint64_t (*nonce)(void);
     /** memfd - a descriptor of @bytes allocated bytes, to be closed by the caller; -1 */

@@ -1,5 +1,4 @@
 /* Modules and libraries: their code, its hash, and what the collector knows of its kernels. */
-#include <elf.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,116 +7,30 @@
 
 #include "recorder/cuda/engine.h"
 
-/* What nvcc puts into a program: a wrapper that points to the fat binary. */
-struct wrapper {
-    uint32_t magic, version;
-    const void *data, *unused;
-};
-#define WRAPPER_MAGIC 0x466243b1u
-
-struct fat_head {
-    uint32_t magic;
-    uint16_t version, head_bytes;
-    uint64_t bytes; /* behind the head */
-};
-#define FAT_MAGIC 0xba55ed50u
-
-struct fat_entry {
-    uint16_t kind, version; /* kind 1: PTX */
-    uint32_t head_bytes;
-    uint64_t bytes; /* behind the entry's head */
-};
-
-/* The code itself behind a wrapper, and its size; 0: none that we know. */
-static size_t size_of_fat(const void *image)
-{
-    struct fat_head head;
-
-    memcpy(&head, image, sizeof(head));
-    return head.head_bytes + head.bytes;
-}
-
-static size_t size_of_elf(const void *image)
-{
-    const uint8_t *p = image;
-    Elf64_Ehdr e;
-    Elf64_Shdr s;
-    size_t end;
-
-    memcpy(&e, p, sizeof(e));
-    if (e.e_ident[EI_CLASS] != ELFCLASS64)
-        return 0;
-    end = e.e_shoff + (size_t)e.e_shnum * e.e_shentsize;
-    for (size_t i = 0; i < e.e_shnum && e.e_shentsize == sizeof(s); i++) {
-        memcpy(&s, p + e.e_shoff + i * sizeof(s), sizeof(s));
-        if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end)
-            end = s.sh_offset + s.sh_size;
-    }
-    return end;
-}
-
-static const void *unwrap(const void *image, size_t *bytes)
-{
-    struct wrapper w;
-    uint32_t magic;
-
-    memcpy(&magic, image, sizeof(magic));
-    if (magic == WRAPPER_MAGIC) {
-        memcpy(&w, image, sizeof(w));
-        image = w.data;
-        memcpy(&magic, image, sizeof(magic));
-    }
-    if (magic == FAT_MAGIC)
-        *bytes = size_of_fat(image);
-    else if (memcmp(image, ELFMAG, SELFMAG) == 0)
-        *bytes = size_of_elf(image);
-    else
-        *bytes = strlen(image);
-    return image;
-}
-
-static bool has_ptx(const uint8_t *image, size_t n)
-{
-    struct fat_head head;
-    struct fat_entry e;
-
-    memcpy(&head, image, 4);
-    if (head.magic != FAT_MAGIC)
-        return memcmp(image, ELFMAG, SELFMAG) != 0;
-    memcpy(&head, image, sizeof(head));
-    for (size_t at = head.head_bytes; at + sizeof(e) <= n; at += e.head_bytes + e.bytes) {
-        memcpy(&e, image + at, sizeof(e));
-        if (e.kind == 1)
-            return true;
-        if (e.head_bytes < sizeof(e) || e.bytes > n)
-            break;
-    }
-    return false;
-}
-
 /* Each code once, however often it is loaded. Not under the lock: the collector is asked. */
 static struct tb_cu_image *image_of(const void *image)
 {
-    size_t n = 0, bytes;
+    struct tb_rec_code code = tb_cu.api->code(image);
+    const struct tb_wire_kernels *info = NULL;
+    uint64_t key = code.hash.lo | 1;
     struct tb_cu_image *i;
+    size_t bytes;
 
-    image = unwrap(image, &n);
-    if (n < 4)
+    if (!code.pieces)
         return NULL;
-    struct tb_fp_leaf hash = tb_cu.api->xxh128(image, n);
     tb_cu_lock();
-    i = tb_cu_map_get(&tb_cu.images, hash.lo | 1);
+    i = tb_cu_map_get(&tb_cu.images, key);
     tb_cu_unlock();
     if (i)
         return i;
-    const struct tb_wire_kernels *info =
-        tb_cu.api->image && has_ptx(image, n) ? tb_cu.api->image(image, n, &bytes) : NULL;
+    if (code.ptx)
+        info = tb_cu.api->image(image, SIZE_MAX, &bytes);
     tb_cu_lock();
     i = tb_cu_small(sizeof(*i));
     if (i) {
-        memcpy(i->hash, &hash, sizeof(i->hash));
+        memcpy(i->hash, &code.hash, sizeof(i->hash));
         i->info = info;
-        (void)tb_cu_map_put(&tb_cu.images, hash.lo | 1, i);
+        (void)tb_cu_map_put(&tb_cu.images, key, i);
     }
     tb_cu_unlock();
     return i;

@@ -150,7 +150,7 @@ bool tb_cu_plan_use(struct tb_cu_work *w, const struct tb_cu_asked *asked)
     r->hashes = p->hashes;
     memcpy(r->wire, p->wire, p->n * sizeof(*p->wire));
     r->wire[p->n] = (struct tb_wire_access){.alloc = TB_ALLOC_STREAM + w->order->ordinal,
-                                               .offset = tb_cu_order_bits(w->order)};
+                                            .offset = tb_cu_order_bits(w->order)};
     for (uint32_t i = 0; i < p->hashes; i++)
         add_hash(w, p, i, ticket + i);
     return true;
