@@ -548,12 +548,36 @@ static enum tb_status note_rest(struct report_builder *rb)
     return st;
 }
 
+/*
+ * A fingerprint takes all that a pointer may be for. Where another stream writes there at the same
+ * time, and to another place of it as far as the pointers tell, a difference that leads to no other
+ * may be nothing but the moment at which it was taken.
+ */
+static bool may_be_torn(const struct tb_diff_root *r)
+{
+    return r->race.known && !r->race.sure && r->infected == 0;
+}
+
+static bool all_may_be_torn(const struct tb_diff_report *rep)
+{
+    for (size_t i = 0; i < rep->root_count; i++)
+        if (!may_be_torn(&rep->roots[i]))
+            return false;
+    return rep->root_count > 0 && rep->roots_more == 0;
+}
+
 static void set_verdict(struct report_builder *rb)
 {
     struct tb_diff_report *rep = rb->rep;
     uint64_t n = rep->compared + rep->skipped;
 
-    if (rep->root_count) {
+    if (all_may_be_torn(rep)) {
+        rep->verdict = TB_DIFF_UNKNOWN;
+        (void)snprintf(rep->reason, sizeof(rep->reason),
+                       "%.150s differs, and nothing after it: it may hold what another stream "
+                       "wrote meanwhile",
+                       rep->roots[0].summary);
+    } else if (rep->root_count) {
         rep->verdict = TB_DIFF_DIVERGED;
         (void)snprintf(rep->reason, sizeof(rep->reason), "%zu root%s, first: %.200s",
                        rep->root_count + (size_t)rep->roots_more,

@@ -555,6 +555,7 @@ static const struct {
     {"nvtx", nvtx, false},
     {"threads", pitfalls_threads, true},
     {"capture", pitfalls_capture, true},
+    {"halves", pitfalls_halves, false},
     {"nested", pitfalls_nested, false},
     {"graph_memory", pitfalls_graph_memory, false},
 };

@@ -79,6 +79,7 @@ void pitfalls_begin(void);
 CUfunction pitfalls_fill(void);
 
 void pitfalls_plans(void);
+void pitfalls_halves(void);
 void pitfalls_threads(void);
 void pitfalls_capture(void);
 void pitfalls_nested(void);

@@ -95,3 +95,23 @@ void pitfalls_capture(void)
     check(q, 7);
     check(arg[1], 5);
 }
+
+/* ---------------------------------------------------------------- halves */
+
+/* Two streams, each with its half of one allocation; nothing orders them, and nothing need. */
+void pitfalls_halves(void)
+{
+    CUstream stream[2];
+    CUdeviceptr p;
+
+    OK(cu.cuMemAlloc(&p, 512));
+    for (unsigned i = 0; i < 2; i++)
+        OK(cu.cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+    for (unsigned v = 1; v <= 6; v++)
+        for (unsigned i = 0; i < 2; i++)
+            launch(p + i * 256, v, stream[i]);
+    for (unsigned i = 0; i < 2; i++)
+        OK(cu.cuStreamSynchronize(stream[i]));
+    check(p, 6);
+    check(p + 256, 6);
+}
