@@ -148,7 +148,7 @@ show_order() {
 
 # show_fault - run same-a against one on a device whose multiprocessor 3 computes wrong at times
 show_fault() {
-    local seed suspect fault first
+    local seed suspect fault launch first
     for seed in 1 2 3 4 5; do # chance decides here, too
         fault=(--fault "sm=3 unit=fma bit=22 rate=$RATE seed=$seed" --fault-log faults.jsonl)
         record broken 1 "${fault[@]}"
@@ -165,10 +165,13 @@ show_fault() {
         record broken 1 "${fault[@]}" --snapshot "$suspect"
         compare same-a broken
     fi
-    first=$(sed -n 's/.*"kind":"fault".*"kernel":"\([^"]*\)".*"masked":false.*/\1/p' faults.jsonl | head -n 1)
-    echo "The device's own log, its first fault that matters:"
-    grep -m1 '"kind":"fault".*"masked":false' faults.jsonl |
-        sed -E 's/"(what|place|spec|device|index|serial|warp|lane|dst|elem|bits)":("[^"]*"|[0-9]*),//g; s/^/  /'
+    # a launch is judged as a whole: only with one fault in it does that fault's line say so too
+    launch=$(sed -n 's/^{"kind":"launch".*"launch":\([0-9]*\),.*"masked":false.*/\1/p' faults.jsonl | head -n 1)
+    first=$(sed -n "s/^{\"kind\":\"launch\".*\"launch\":${launch:-none},\"kernel\":\"\([^\"]*\)\".*/\1/p" faults.jsonl | head -n 1)
+    echo "The device's own log, its first launch with faults that matter:"
+    grep "\"launch\":${launch:-none}," faults.jsonl |
+        sed -E 's/"(what|place|spec|device|index|serial|warp|lane|dst|elem|bits|function|logged)":("[^"]*"|[0-9]*),//g; s/^/  /' |
+        tail -n 4
     expect "the first to differ is '$first', as in the log" named "$first"
 }
 
