@@ -283,11 +283,30 @@ void tb_cu_split(struct tb_cu_alloc *a)
     a->split = true;
 }
 
-void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes)
+/* What lies in blocks goes by their names: of a pointer that leads to none, up to the nearest ones.
+ */
+static void between_blocks(const struct tb_cu_alloc *a, uint64_t offset, uint64_t *from,
+                           uint64_t *bytes)
+{
+    struct list l = blocks();
+    uint64_t lo = a->base + *from, hi = lo + *bytes;
+    uint32_t next = upper(&l, a->base + offset);
+    const struct tb_cu_alloc *before = next ? tb_cu.block[next - 1] : NULL;
+
+    if (before == a)
+        return;
+    if (before && before->base + before->bytes > lo)
+        lo = before->base + before->bytes;
+    if (next < tb_cu.blocks && tb_cu.block[next]->base < hi)
+        hi = tb_cu.block[next]->base;
+    *from = lo - a->base;
+    *bytes = hi - lo;
+}
+
+static void part_of(const struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes)
 {
     *from = 0;
     *bytes = a->bytes;
-    tb_cu_bound(a, offset);
     if (!a->split)
         return;
     *from = offset;
@@ -297,4 +316,12 @@ void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64
             *bytes = a->bound[i] - offset;
             return;
         }
+}
+
+void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes)
+{
+    tb_cu_bound(a, offset);
+    part_of(a, offset, from, bytes);
+    if (tb_unlikely(tb_cu.blocks))
+        between_blocks(a, offset, from, bytes);
 }

@@ -83,6 +83,9 @@ for tap in shim cupti deferred; do
     [ "$(cat out)" -eq 2 ] || fail "not a write of each block: $(cat writes)"
     expect 0 grep -c 'by_table#0 reached through memory' writes
     [ "$(cat out)" -ge 3 ] || fail "not all around the blocks: $(cat writes)"
+    # a pointer beside them leads as far as the first
+    "$TWINBIT" show blocks.$tap.twinbit tensors | grep -E '^w .* u32 +\[1024\] .*/fill#0 arg' >writes ||
+        fail "not up to the first block"
     # memory of a pool that is used again: three fills, by_table once; the capture's fill is not the job's work
     fills pool.$tap.twinbit >fills
     count fills 3

@@ -13,6 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 
 sets=0 ran=0 bad=0
 for name in $programs; do
+    [ "$name" != launch_callbacks ] || continue # it counts kernels by CUPTI, and so ours
     mapfile -t setting < <(sed -n '1,40s|^// env: ||p' "$source/$name.cu" | tr -d '"')
     env "${setting[@]}" timeout 60 "$build/bin/softgpu" run -- "$build/tests/softgpu/programs/$name" \
         >"$folder/plain" 2>/dev/null </dev/null

@@ -285,6 +285,7 @@ static void blocks(void)
     OK(cu.cuMemsetD8(block + 256, 0, 256));
     OK(cu.cuMemcpyHtoD(table, &block, 8));
     OK(cu.cuLaunchKernel(by_table, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
+    launch_fill(fill, whole, 0x01010101, 64, NULL);
     check(block, 8, 64);
     check(block + 256, 0, 64);
     check(whole, 0x01010101, 1024);
