@@ -414,7 +414,7 @@ static bool read_nothing(const struct report_builder *rb, const struct root *r)
 /* Is there a race that would explain it? One that is only possible is no cause. */
 static bool by_race(const struct report_builder *rb, struct root *r)
 {
-    if (!find_race(rb, r, &r->r.race))
+    if (!r->hunted || !find_race(rb, r, &r->r.race))
         return false;
     if (r->r.race.sure) {
         r->r.cause = TB_CAUSE_STREAM_RACE;

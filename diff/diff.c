@@ -6,6 +6,7 @@
 #include <time.h>
 
 #define ROOTS_SHOWN 32u
+#define HUNTED 16u /* roots around which races are looked for */
 
 /* Of one process pair: what outlives its comparison */
 struct found {
@@ -483,6 +484,7 @@ static enum tb_status finish_roots(struct report_builder *rb, struct all_roots *
     if (!rep->roots)
         return tb_fail(err, TB_ERR_NOMEM, "no memory for the report");
     for (size_t i = 0; st == TB_OK && i < n; i++) {
+        all->r[i].hunted = i < HUNTED;
         st = finish_root(rb, &all->r[i], err);
         rep->roots[i] = all->r[i].r;
     }

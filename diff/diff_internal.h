@@ -177,6 +177,7 @@ struct root {
     bool changed[2];     /* UNSEEN_WRITER: the run in which the bytes are not what was written */
     bool differs;        /* the event's own outputs do */
     bool weak;           /* only if nothing better is found */
+    bool hunted;         /* one of the first: what is around it is read again, for races */
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
     bool deleted;        /* only digests are left of its step */
     bool shared;       /* read memory (@input) that the host may write unseen, and was not hashed */

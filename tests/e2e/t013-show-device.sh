@@ -26,4 +26,4 @@ contains out '"fp_kind": "sampled"'
 
 # equal, but for what nobody knows
 expect 3 tb diff a.twinbit a.twinbit
-matches out '^UNKNOWN  1 fingerprints never arrived in either run'
+matches out '^UNKNOWN  1 fingerprint never arrived in either run'

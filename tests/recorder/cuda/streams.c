@@ -148,7 +148,7 @@ static CUresult query_stream(void *s)
 }
 
 /* What stands between the two launches. */
-static void order(const char *how, unsigned *heap)
+static void order(const char *how, unsigned *pageable)
 {
     if (strcmp(how, "event") == 0 || strcmp(how, "unwaited") == 0 || strcmp(how, "poll") == 0 ||
         strcmp(how, "hostevent") == 0)
@@ -172,7 +172,7 @@ static void order(const char *how, unsigned *heap)
     else if (strcmp(how, "free") == 0)
         OK(cu.cuMemFree(other));
     else if (strcmp(how, "pageable") == 0)
-        OK(cu.cuMemcpyDtoHAsync(heap, other, N * 4, first));
+        OK(cu.cuMemcpyDtoHAsync(pageable, other, N * 4, first));
     else if (strcmp(how, "pinned") == 0)
         OK(cu.cuMemcpyDtoHAsync(pinned, other, N * 4, first));
 }
@@ -180,10 +180,9 @@ static void order(const char *how, unsigned *heap)
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "none";
-    unsigned *result = calloc(N + 1, 4), *heap = calloc(N, 4), sum = 0;
+    static unsigned result[N + 1], pageable[N];
+    unsigned sum = 0;
 
-    if (!result || !heap)
-        return 1;
     begin(strcmp(how, "legacy") == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
           argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0);
     if (strcmp(how, "early") == 0) /* recorded before there is anything to wait for */
@@ -196,7 +195,7 @@ int main(int argc, char **argv)
         do_take(second);
     } else {
         do_fill(a, first);
-        order(how, heap);
+        order(how, pageable);
         do_take(strcmp(how, "same") == 0 ? first : second);
     }
     OK(cu.synchronize());
