@@ -79,3 +79,11 @@ compare none
 expect 1 "$TWINBIT" diff --json a.twinbit b.twinbit
 contains out '"cause": "stream_race"'
 matches out '"race": \{"likely": true, "run": "a", "event_reads": true, "event_stream": 2, "writer_stream": 1'
+if command -v python3 >/dev/null; then
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$TB_SOURCE_DIR/tests/diff" python3 -c "
+import check_schema, json, sys
+schema, report = (json.load(open(f)) for f in sys.argv[1:])
+found = check_schema.errors(report, schema, schema)
+sys.exit('\n'.join(map(str, found)) if found else 0)
+" "$TB_SOURCE_DIR/docs/diff-report.schema.json" out || fail "the schema"
+fi
