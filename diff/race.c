@@ -44,6 +44,7 @@ struct hunt {
     uint64_t met; /* how many of them, ever */
     struct other best;
     bool found;
+    bool host; /* host functions were queued */
 };
 
 static bool extent_of(const struct tb_trace_event *e, uint32_t i, struct extent *x)
@@ -146,6 +147,14 @@ static void look_at(struct hunt *h, const struct tb_trace_event *e, const struct
     }
 }
 
+static bool host_functions(const struct tb_trace_event *e)
+{
+    for (uint32_t i = 0; is_device(e->e.kind) && i < e->site->access_count; i++)
+        if (e->site->access[i].mode == 'q' && (e->access[i].offset & TB_ORDER_HOST))
+            return true;
+    return false;
+}
+
 static enum tb_status read_target(struct hunt *h, uint32_t process, struct tb_error *err)
 {
     struct tb_cursor *c = NULL;
@@ -176,6 +185,7 @@ static enum tb_status search(struct hunt *h, uint32_t process, struct tb_error *
         st = tb_cursor_open_process(&c, h->t, process, first, h->id + BEHIND, err);
     while (st == TB_OK && (st = tb_cursor_next(c, &e, err)) == TB_OK && e) {
         struct tb_work_order w;
+        h->host = h->host || host_functions(e);
         if (tb_order_event(o, &e->e, e->site, e->access, &w))
             look_at(h, e, &w);
     }
@@ -199,6 +209,7 @@ static void fill(struct hunt *h, const struct tb_diff_place *place, bool in_b,
     *out = (struct tb_diff_race){.known = true,
                                  .sure = same_place(&o->mine, &o->theirs),
                                  .in_b = in_b,
+                                 .host = h->host,
                                  .read = o->mine.read,
                                  .later = o->seq > h->seq,
                                  .event = *place,
@@ -295,9 +306,11 @@ void say_race(struct root *r)
              "an event recorded in stream %" PRIu64 " behind %s, and waited for in stream %" PRIu64
              " before %s, would order them",
              from, short_name(first, a, sizeof(a)), to, short_name(second, b, sizeof(b)));
-    evidence(r, c->sure
-                    ? "likely: both begin at the same byte; a host function or a flag in memory "
-                      "that orders them would not be seen"
-                    : "only possible: their pointers lead to different places of one "
-                      "allocation, and may be for parts that do not meet");
+    evidence(r, "%s",
+             !c->sure  ? "only possible: their pointers lead to different places of one "
+                         "allocation, and may be for parts that do not meet"
+             : c->host ? "likely: both begin at the same byte; but the program queues host "
+                         "functions, which may order them unseen"
+                       : "likely: both begin at the same byte; a flag in memory that orders them "
+                         "would not be seen");
 }

@@ -302,6 +302,7 @@ static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
  */
 #define TB_ORDER_FREE (1ull << 0)   /* the stream is not ordered with the legacy one */
 #define TB_ORDER_WAITED (1ull << 1) /* the host went on when the work was done */
+#define TB_ORDER_HOST (1ull << 2)   /* host functions were queued before: they may order anything */
 #define TB_ORDER_COUNT 8
 #define TB_ORDER_COUNT_MASK 0xffffffu
 #define TB_ORDER_LAST 32

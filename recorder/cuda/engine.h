@@ -692,6 +692,8 @@ void tb_cu_host_waited_all(void);
 /** tb_cu_unsaid - @orders were made that no event tells of, the last by @last (wire.h, mode q);
  * 2 and 0: by anything */
 void tb_cu_unsaid(uint32_t orders, uint64_t last);
+/** tb_cu_host_function - one was queued: what it orders, nobody sees; without the lock */
+void tb_cu_host_function(void);
 /** tb_cu_order_bits - the offset of an access of mode q (wire.h); without the lock */
 static inline uint64_t tb_cu_order_bits(const struct tb_cu_stream *s)
 {

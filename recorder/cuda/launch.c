@@ -205,6 +205,8 @@ void tb_cu_launch_exit(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
 
+    if (is_host_function(c) && c->result == CUDA_SUCCESS)
+        tb_cu_host_function();
     if (*c->user == NOTHING || is_host_function(c))
         return;
     if (c->result != CUDA_SUCCESS) {

@@ -45,6 +45,14 @@ static void add(uint64_t base, uint64_t bytes, uint8_t kind)
         tb_cu_late(set_owner, base, 0);
 }
 
+/* Drivers wait for what is under way before they take memory back. */
+static void may_wait(void)
+{
+    tb_cu_lock();
+    tb_cu_unsaid(2, 0);
+    tb_cu_unlock();
+}
+
 /* Memory that a capture allocates exists while its graph runs. */
 static void add_async(uint64_t base, uint64_t bytes, CUstream stream, bool per_thread)
 {
@@ -90,9 +98,7 @@ void tb_cu_memory_enter(struct tb_cuda_call *c)
     switch (c->id) {
     case TB_CUDA_cuMemFree_v2: {
         PARAMS(cuMemFree_v2);
-        tb_cu_lock();
-        tb_cu_unsaid(2, 0); /* drivers wait there for what is under way */
-        tb_cu_unlock();
+        may_wait();
         take(p->dptr);
         break;
     }
@@ -104,11 +110,13 @@ void tb_cu_memory_enter(struct tb_cuda_call *c)
     }
     case TB_CUDA_cuMemFreeHost: {
         PARAMS(cuMemFreeHost);
+        may_wait();
         take((uint64_t)(uintptr_t)p->p);
         break;
     }
     case TB_CUDA_cuMemHostUnregister: {
         PARAMS(cuMemHostUnregister);
+        may_wait();
         take((uint64_t)(uintptr_t)p->p);
         break;
     }

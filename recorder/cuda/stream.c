@@ -155,8 +155,16 @@ void tb_cu_unsaid(uint32_t orders, uint64_t last)
     uint64_t count = (tb_cu.unsaid >> TB_ORDER_COUNT) + orders;
 
     __atomic_store_n(&tb_cu.unsaid,
-                     (count & TB_ORDER_COUNT_MASK) << TB_ORDER_COUNT | last << TB_ORDER_LAST,
+                     (count & TB_ORDER_COUNT_MASK) << TB_ORDER_COUNT | last << TB_ORDER_LAST |
+                         (tb_cu.unsaid & TB_ORDER_HOST),
                      __ATOMIC_RELAXED);
+}
+
+void tb_cu_host_function(void)
+{
+    tb_cu_lock();
+    __atomic_store_n(&tb_cu.unsaid, tb_cu.unsaid | TB_ORDER_HOST, __ATOMIC_RELAXED);
+    tb_cu_unlock();
 }
 
 bool tb_cu_meet(const struct tb_cu_stream *s, const struct tb_cu_use *use)

@@ -10,7 +10,7 @@
  *   k a launch that has nothing to do with it    h a copy to the host that waits
  *   r records event 1   w waits for it   e the host waits for it   s the host waits for the stream
  *   d the host waits for all   q, Q the host found event 1, the stream done by asking
- *   ! orders were made that nobody saw
+ *   ! orders were made that nobody saw   f a host function was queued
  * Streams 1 to 4 and 10 up do not heed the legacy one, 0; 5 to 9 do.
  */
 #include <setjmp.h>
@@ -34,6 +34,7 @@ struct out {
     uint32_t process, thread;
     uint64_t seq, asked; /* orders without an event, as in wire.h */
     uint64_t result;     /* of the consumer */
+    uint64_t host;       /* host functions were queued */
     bool hashed;         /* what it reads */
 };
 
@@ -71,7 +72,8 @@ static void put(struct out *o, uint8_t kind, const char *text, const struct tb_s
 static struct tb_store_access stream_of(const struct out *o, unsigned stream, bool waited)
 {
     bool blocking = stream == 0 || (stream >= 5 && stream <= 9);
-    uint64_t bits = o->asked | (blocking ? 0 : TB_ORDER_FREE) | (waited ? TB_ORDER_WAITED : 0);
+    uint64_t bits =
+        o->asked | o->host | (blocking ? 0 : TB_ORDER_FREE) | (waited ? TB_ORDER_WAITED : 0);
 
     return (struct tb_store_access){.alloc = TB_ALLOC_STREAM + stream, .offset = bits};
 }
@@ -161,6 +163,9 @@ static void word(struct out *o, char what, unsigned stream)
         return;
     case '!':
         ask(o, 2, 0);
+        return;
+    case 'f':
+        o->host = TB_ORDER_HOST;
         return;
     default:
         work(o, what, stream);
@@ -296,6 +301,22 @@ static void test_race__one_that_is_only_possible_is_no_cause(void **state)
     done(r);
 }
 
+/* Nobody sees what a host function orders: that is said. */
+static void test_race__is_less_sure_beside_host_functions(void **state)
+{
+    struct tb_diff_report *r = compare("k1 p1 f0 c2", false);
+
+    (void)state;
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_STREAM_RACE);
+    assert_true(r->roots[0].race.host);
+    assert_non_null(strstr(r->roots[0].evidence[3], "queues host functions"));
+    done(r);
+    r = compare("k1 p1 c2", false);
+    assert_false(r->roots[0].race.host);
+    assert_non_null(strstr(r->roots[0].evidence[3], "likely: both begin at the same byte; a flag"));
+    done(r);
+}
+
 static void test_race__is_named_with_both_its_events(void **state)
 {
     struct tb_diff_report *r = compare("k0 k2 c2 p1", false);
@@ -356,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_race__what_is_ordered_is_none),
         cmocka_unit_test(test_race__only_what_was_written_counts),
         cmocka_unit_test(test_race__one_that_is_only_possible_is_no_cause),
+        cmocka_unit_test(test_race__is_less_sure_beside_host_functions),
         cmocka_unit_test(test_race__is_named_with_both_its_events),
         cmocka_unit_test(test_race__explains_an_unseen_writer),
         cmocka_unit_test(test_race__is_not_made_of_what_was_forgotten),

@@ -30,6 +30,9 @@ for case in none unwaited early wrong nonblocking pinned; do
     contains out "an event recorded in stream 1 behind fill#0, and waited for in stream 2 before take#0"
     contains out "next        SOFTGPU_SEED='1' ${TWINBIT%/*}/softgpu run --strict report -- $TOOL $case"
 done
+compare callback
+contains out "cause       race between streams 1 and 2"
+contains out "but the program queues host functions, which may order them unseen"
 compare reader
 contains out "cause       race between streams 2 and 1: take#0 and fill#0 are not ordered"
 compare copy

@@ -29,6 +29,7 @@
     X(cuMemcpyHtoDAsync)                                                                           \
     X(cuMemAllocHost)                                                                              \
     X(cuMemsetD8)                                                                                  \
+    X(cuLaunchHostFunc)                                                                            \
     X(cuLaunchKernel)                                                                              \
     X(cuStreamCreate)                                                                              \
     X(cuStreamSynchronize)                                                                         \
@@ -147,6 +148,11 @@ static CUresult query_stream(void *s)
     return cu.cuStreamQuery(s);
 }
 
+static void nothing(void *unused)
+{
+    (void)unused;
+}
+
 /* What stands between the two launches. */
 static void order(const char *how, unsigned *pageable)
 {
@@ -169,6 +175,8 @@ static void order(const char *how, unsigned *pageable)
         OK(cu.synchronize());
     else if (strcmp(how, "legacy") == 0 || strcmp(how, "nonblocking") == 0)
         do_fill(other, NULL);
+    else if (strcmp(how, "callback") == 0)
+        OK(cu.cuLaunchHostFunc(first, nothing, NULL));
     else if (strcmp(how, "free") == 0)
         OK(cu.cuMemFree(other));
     else if (strcmp(how, "pageable") == 0)
