@@ -193,9 +193,11 @@ struct tb_cu_kernel {
     struct tb_cu_plan **plan;  /* TB_CU_PLANS of launches, by their arguments; NULL: none yet */
     bool ready;                /* params were asked for */
     struct tb_cu_kernel *next_new;
-    bool blind;    /* params could not be had */
-    bool gaps;     /* there is padding between them */
-    bool filtered; /* the user wants none of it */
+    bool blind;     /* params could not be had */
+    bool gaps;      /* there is padding between them */
+    bool learns;    /* its launches must be looked at before they are queued */
+    uint32_t words; /* so many of the first params are words of 8 bytes in a row */
+    bool filtered;  /* the user wants none of it */
     uint32_t globals;
     struct tb_cu_alloc **global;
 };
@@ -333,29 +335,28 @@ struct tb_cu_work {
     struct tb_cu_work *next;
     struct tb_cu_ctx *ctx;
     CUstream stream;
-    bool per_thread; /* the call was a _ptsz form */
     struct tb_cu_stream *order;
-    uint8_t kind;     /* enum tb_wire_event_kind */
     const char *name; /* of the event */
     struct tb_cu_kernel *kernel;
     struct tb_cu_shape shape; /* of a launch */
+    uint8_t kind;             /* enum tb_wire_event_kind */
+    bool per_thread;          /* the call was a _ptsz form */
+    bool again;               /* a launch by a plan: `plan_run` is in place of accesses */
     bool plain;               /* a copy of bytes in a row: behind it both ends are equal */
     bool waited;              /* the host goes on when it is done */
     bool unsure;              /* an argument is no address that we know, but could become one */
-    struct tb_cu_plan *plan;  /* was made of it; NULL: none */
-    uint64_t plan_stamp;
-    bool again; /* a launch by a plan: what `plan_run` has in place of accesses */
+    bool torn;                /* it met another stream's use of the same memory */
+    bool learns;              /* what it writes is not known from its code but learnt */
+    bool snapshot;            /* the user wants its bytes */
+    uint32_t n, snaps;
     uint64_t args, open, seq;
-    uint64_t hashed;           /* bytes so far */
-    bool torn;                 /* it met another stream's use of the same memory */
-    uint64_t torn_seq;         /* event of that use */
     const char *missing;       /* why fingerprints are missing, NULL: none is */
-    bool learns;               /* what it writes is not known from its code but learnt */
-    struct tb_cu_learn *learn; /* NULL: not even that */
-    bool snapshot;             /* the user wants its bytes */
-    uint32_t snaps;
-    uint32_t n;
-    char detail[96]; /* further "\tkey=value" of the site; what follows is not zeroed */
+    struct tb_cu_plan *plan;   /* was made of it; NULL: none */
+    struct tb_cu_learn *learn; /* NULL: it does not learn, or cannot */
+    uint64_t plan_stamp;
+    uint64_t hashed;   /* bytes so far */
+    uint64_t torn_seq; /* event of that use */
+    char detail[96];   /* further "\tkey=value" of the site; what follows is not zeroed */
     union {
         struct tb_cu_access access[TB_CU_ACCESSES];
         struct tb_cu_again plan_run;
@@ -656,7 +657,7 @@ void tb_cu_again_undraw(struct tb_cu_work *w);
 /* ---------------------------------------------------------------- learn.c (under the lock) */
 
 /** tb_cu_learns - must launches of @k be looked at before they are queued, to learn from them? */
-bool tb_cu_learns(const struct tb_cu_kernel *k);
+bool tb_cu_learns(const struct tb_cu_kernel *k); /* kept in k->learns */
 /** tb_cu_learn_plan - which of @w's accesses to hash, before and after it; @block: its arguments */
 void tb_cu_learn_plan(struct tb_cu_work *w, const uint8_t *block, uint32_t bytes);
 /** tb_cu_learn_stable - version of what is known of such launches, if all is; 0: not yet.

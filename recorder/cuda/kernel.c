@@ -74,7 +74,8 @@ static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const 
     k->filtered = !wanted(k);
     tb_cu.chosen |= !k->filtered;
     find_info(k);
-    if (tb_cu_learns(k))
+    k->learns = tb_cu_learns(k);
+    if (k->learns)
         __atomic_store_n(&tb_cu.learners, 1, __ATOMIC_RELAXED);
     (void)tb_cu_map_put(&tb_cu.kernels, handle, k);
     if (tb_cu.config->flags & TB_CFG_DEFER) {
@@ -110,6 +111,7 @@ static bool ask_params(struct tb_cu_kernel *k)
         if (r != CUDA_SUCCESS || offset + size > TB_CU_PARAM_BYTES)
             break;
         k->gaps = k->gaps || offset != k->param_bytes;
+        k->words += k->words == n && size == 8 && offset == 8 * (size_t)n;
         list[n++] = (struct tb_cu_param){(uint16_t)offset, (uint16_t)size};
         k->param_bytes = (uint32_t)(offset + size);
     }
@@ -189,6 +191,7 @@ static void tell(const struct tb_cu_kernel *k)
 static void ask(struct tb_cu_kernel *k)
 {
     k->blind = !ask_params(k);
+    k->learns = tb_cu_learns(k);
     ask_globals(k);
     tell(k);
     __atomic_store_n(&k->ready, true, __ATOMIC_RELEASE);

@@ -22,6 +22,7 @@
 #define WAITING 4u     /* launches of a set whose hashes are waited for */
 #define CONTENTS 4u    /* that are remembered of a candidate, of different sizes */
 #define CHECK 128u     /* one launch in so many looks again */
+#define PATIENCE 8u    /* what is waited for is looked at every so many launches */
 
 enum state { OPEN, WRITTEN, KEPT };
 
@@ -294,7 +295,8 @@ uint32_t tb_cu_learn_stable(const struct tb_cu_work *w)
 
 bool tb_cu_learn_again(const struct tb_cu_kernel *k, struct tb_cu_learn *l, uint32_t version)
 {
-    fold_all(l);
+    if (tb_unlikely(l->waiting && l->launches % PATIENCE == 0))
+        fold_all(l);
     if (l->version != version || l->launches == l->check)
         return false;
     (void)count(k, l);

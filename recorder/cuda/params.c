@@ -33,6 +33,8 @@ static uint32_t from_extra(void **extra, uint8_t *block)
 uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
                       uint8_t block[TB_CU_PARAM_ROOM])
 {
+    uint32_t i = 0;
+
     if (extra && *extra != CU_LAUNCH_PARAM_END)
         return from_extra(extra, block);
     if (!params || k->blind)
@@ -40,15 +42,15 @@ uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
     if (tb_unlikely(k->gaps))
         zero(block, k->param_bytes);
     memset(block + (k->param_bytes & ~7u), 0, 8);
-    for (const struct tb_cu_param *p = k->param, *end = p + k->params; p != end; p++, params++) {
-        if (tb_unlikely(!*params))
+    for (; i < k->words; i++) {
+        if (tb_unlikely(!params[i]))
             return 0;
-        if (tb_likely(p->size == 8))
-            memcpy(block + p->offset, *params, 8);
-        else if (p->size == 4)
-            memcpy(block + p->offset, *params, 4);
-        else
-            memcpy(block + p->offset, *params, p->size);
+        memcpy(block + 8 * (size_t)i, params[i], 8);
+    }
+    for (; i < k->params; i++) {
+        if (tb_unlikely(!params[i]))
+            return 0;
+        memcpy(block + k->param[i].offset, params[i], k->param[i].size);
     }
     return k->param_bytes;
 }
