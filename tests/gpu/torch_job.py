@@ -1,8 +1,10 @@
 """A small GPT in PyTorch on CUDA, under deterministic algorithms: torch_job.py eager|compile|graphs [--width N] [--layers N]
-[--batch N] [--context N] [--steps N] [--time]
+[--batch N] [--context N] [--steps N] [--triton] [--time]
 
-Prints each step's loss to the last bit. graphs: torch.compile with CUDA graphs. --time: seconds of each step, measured to
-the device's end of it, on standard error, and losses at the end only. It knows nothing of twinbit.
+Prints each step's loss to the last bit. graphs: torch.compile with CUDA graphs. --triton: for a device that runs no
+other kernels, products by Triton, one variant of each, and not the deterministic algorithms, which are torch's own kernels.
+--time: seconds of each step, measured to the device's end of it, on standard error, and losses at the end only. It knows
+nothing of twinbit.
 """
 import argparse
 import sys
@@ -44,14 +46,25 @@ class GPT(nn.Module):
         return F.cross_entropy(self.head(self.norm(hidden)).flatten(0, 1), y.flatten())
 
 
+def products_by_triton():
+    import torch._inductor.config as inductor
+
+    inductor.max_autotune_gemm = True
+    inductor.max_autotune_gemm_backends = "TRITON"
+    inductor.test_configs.max_mm_configs = 1
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", choices=["eager", "compile", "graphs"])
     for name, default in (("width", 128), ("layers", 2), ("batch", 8), ("context", 64), ("steps", 5), ("words", 256)):
         parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--triton", action="store_true")
     parser.add_argument("--time", action="store_true")
     a = parser.parse_args()
-    torch.use_deterministic_algorithms(True)
+    if a.triton:
+        products_by_triton()
+    torch.use_deterministic_algorithms(not a.triton)
     torch.manual_seed(1)
     model = GPT(a.words, a.width, a.layers, a.context).to("cuda")
     text = torch.randint(0, a.words, (a.steps, a.batch, a.context + 1)).to("cuda")

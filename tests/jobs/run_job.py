@@ -136,7 +136,7 @@ JOBS = {
     "ddp": Job(torchrun("ddp.py"), processes=2, steps=4),
     "c10d_async": Job(torchrun("c10d_async.py"), processes=2),
     "compiled": Job(script("compiled.py"), steps=3, timeout=900),
-    "frames": Job(script("frames.py"), steps=12),
+    "frames": Job(script("frames.py"), steps=6),
     "checkpointing": Job(script("checkpointing.py"), steps=3),
     "autocast": Job(script("autocast.py"), steps=4),
     "optimizers": Job(script("optimizers.py"), steps=17),
