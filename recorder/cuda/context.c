@@ -245,19 +245,15 @@ static struct tb_cu_ctx *add(CUcontext handle, bool *mine)
     return c;
 }
 
-struct tb_cu_ctx *tb_cu_ctx(void)
+static struct tb_cu_ctx *find_ctx(CUcontext now)
 {
-    struct tb_cu_tls *tls = &tb_cu_tls;
-    CUcontext now = NULL;
+    struct tb_cu_ctx *c = known(now);
     bool mine = false;
 
-    if (tb_unlikely(!tls->may_call || !tb_cu.driver.cuCtxGetCurrent ||
-                    tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || !now))
-        return NULL;
-    struct tb_cu_ctx *c = known(now);
     if (c) {
-        tls->device = c->device;
-        tls->context = now;
+        tb_cu_tls.device = c->device;
+        tb_cu_tls.context = now;
+        tb_cu_tls.ctx = c;
     }
     if (tb_unlikely(!c))
         c = add(now, &mine);
@@ -266,6 +262,21 @@ struct tb_cu_ctx *tb_cu_ctx(void)
     if (tb_unlikely(c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_SETTING_UP))
         wait_for(c);
     return c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY ? c : NULL;
+}
+
+struct tb_cu_ctx *tb_cu_ctx(void)
+{
+    struct tb_cu_tls *tls = &tb_cu_tls;
+    struct tb_cu_ctx *c = tls->ctx;
+    CUcontext now = NULL;
+
+    if (tb_unlikely(!tls->may_call || !tb_cu.driver.cuCtxGetCurrent ||
+                    tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || !now))
+        return NULL;
+    if (tb_likely(c && c->handle == now && tls->context == now &&
+                  __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY))
+        return c;
+    return find_ctx(now);
 }
 
 /* The context takes module, memory and registration with it. */
@@ -363,15 +374,6 @@ bool tb_cu_launch(CUfunction f, uint32_t grid, uint32_t threads, CUstream stream
     CUresult r = fn(f, grid, 1, 1, threads, 1, 1, 0, stream, params, NULL);
     tb_cuda_own = false;
     return r == CUDA_SUCCESS;
-}
-
-void tb_cu_batch_begin(const struct tb_cu_ctx *c, struct tb_fpd_batch *b)
-{
-    b->slots = c->slots;
-    b->scratch = c->scratch;
-    b->base = 0;
-    b->mask = TB_CU_SLOTS - 1;
-    b->jobs = 0;
 }
 
 bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,

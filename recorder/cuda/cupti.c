@@ -108,10 +108,10 @@ static void on_enter(struct tb_cuda_call *call, const CUpti_CallbackData *data)
 
 static bool is_half(const struct tb_cuda_call *call)
 {
-    bool half = half_init && call->id == TB_CUDA_cuInit;
-
-    half_init = half_init && !half;
-    return half;
+    if (__builtin_expect(call->id != TB_CUDA_cuInit, 1) || !half_init)
+        return false;
+    half_init = false;
+    return true;
 }
 
 static void CUPTIAPI on_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id,

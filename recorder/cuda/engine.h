@@ -273,7 +273,14 @@ bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thr
 bool tb_cu_launch_job(const struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t src,
                       uint64_t bytes, uint64_t ticket);
 /** tb_cu_batch_begin - @b without jobs; what is not used of it stays as it is: it has 3 KB */
-void tb_cu_batch_begin(const struct tb_cu_ctx *c, struct tb_fpd_batch *b);
+static inline void tb_cu_batch_begin(const struct tb_cu_ctx *c, struct tb_fpd_batch *b)
+{
+    b->slots = c->slots;
+    b->scratch = c->scratch;
+    b->base = 0;
+    b->mask = TB_CU_SLOTS - 1;
+    b->jobs = 0;
+}
 /** tb_cu_await_slots - before so many are drawn: wait for the collector, never for the device */
 void tb_cu_await_slots(struct tb_cu_ctx *c, uint32_t n);
 /** tb_cu_draw - tickets for @n hashes; false: so many are not free. Under the lock */
@@ -323,9 +330,9 @@ struct tb_cu_access {
 struct tb_cu_again {
     struct tb_rec_thread *thread;
     uint32_t site; /* id on the thread's ring */
-    uint32_t accesses, hashes;
+    uint32_t accesses;
     struct tb_wire_access wire[TB_CU_PLANNED + 1];
-    struct tb_fpd_job job[TB_CU_PLANNED];
+    struct tb_fpd_batch batch;                    /* the hashes */
     struct tb_wire_access *hashed[TB_CU_PLANNED]; /* the place of its ticket in @wire */
     struct tb_cu_alloc *alloc[TB_CU_PLANNED];
 };
@@ -457,6 +464,7 @@ struct tb_cu {
     uint64_t versions;      /* how often an allocation's version has grown */
     struct tb_cu_found found[TB_CU_FOUND];
     struct tb_cu_map images, codes, kernels, streams, events, execs;
+    uint64_t kernel_changes;   /* handles that mean another kernel now, or none; atomic */
     uint32_t blocking_streams; /* beside the legacy one */
     uint32_t stream_ordinals, stream_indices, event_ordinals;
     struct tb_cu_stream legacy;
@@ -492,17 +500,27 @@ struct tb_cu_late {
     uint64_t a, b;
 };
 
-/* Written by its own thread only. */
+#define TB_CU_SEEN 8u
+
+/* Written by its own thread only. Small: the loader has little room for what is found without a
+ * call, and shares it with all that a job loads. */
 struct tb_cu_tls {
     struct tb_cu_work *pending; /* waits for a place where CUDA may be called */
     uint32_t op_depth;          /* inside an operator of another tap */
     bool may_call;              /* CUDA may be called in this call of enter, exit or legal */
     int device;                 /* of the last context that was asked for */
     CUcontext context;          /* that context */
-    struct tb_cu_late late;     /* waits for the same */
-    uint64_t seen_step;         /* plus 1: that the counts below are for */
-    uint64_t seen[TB_CU_SNAPSHOTS];
+    struct tb_cu_ctx *ctx;      /* of that context, NULL: not known */
+    uint64_t kernel_changes;    /* when the kernels below were right */
+    struct tb_cu_seen {
+        uint64_t handle;
+        struct tb_cu_kernel *kernel;
+    } kernel[TB_CU_SEEN];   /* launched last, by their handles */
+    struct tb_cu_late late; /* waits for the same */
+    uint64_t seen_step;     /* plus 1: that the counts below are for */
+    uint64_t *seen;         /* TB_CU_SNAPSHOTS, NULL: none was needed yet */
 };
+_Static_assert(sizeof(struct tb_cu_tls) <= 256, "see above");
 extern _Thread_local struct tb_cu_tls tb_cu_tls;
 
 /** tb_cu_at_enter - must work be looked at before it is queued? */
@@ -612,7 +630,25 @@ void tb_cu_codes_forget(CUcontext context);
 void tb_cu_kernel_add(uint64_t handle, uint64_t code, const char *name);
 /** tb_cu_kernel - the kernel with this handle, its parameters known as far as they can be; may call
  * CUDA; NULL: no memory. Without the lock */
-struct tb_cu_kernel *tb_cu_kernel(uint64_t handle);
+struct tb_cu_kernel *tb_cu_kernel_find(struct tb_cu_tls *tls, uint64_t handle);
+/* What this thread has launched before is found without the lock. */
+#define TB_CU_SEEN_AT(handle) (((handle) >> 4 ^ (handle) >> 8) % TB_CU_SEEN)
+static inline struct tb_cu_kernel *tb_cu_kernel(uint64_t handle)
+{
+    struct tb_cu_tls *tls = &tb_cu_tls;
+    const struct tb_cu_seen *s = &tls->kernel[TB_CU_SEEN_AT(handle)];
+
+    if (tb_likely(s->handle == handle &&
+                  tls->kernel_changes == __atomic_load_n(&tb_cu.kernel_changes, __ATOMIC_ACQUIRE)))
+        return s->kernel;
+    return tb_cu_kernel_find(tls, handle);
+}
+/** tb_cu_kernels_changed - a handle means another kernel, or one must be asked anew; under the lock
+ */
+static inline void tb_cu_kernels_changed(void)
+{
+    __atomic_fetch_add(&tb_cu.kernel_changes, 1, __ATOMIC_RELEASE);
+}
 /** tb_cu_kernels_ask - CUDA may be called: ask for the parameters of kernels that are new */
 void tb_cu_kernels_ask(void);
 /** tb_cu_kernels_forget - contexts ended: where variables lie must be asked again; under the lock
@@ -683,7 +719,14 @@ static inline struct tb_cu_stream *tb_cu_stream(CUstream handle, bool per_thread
 void tb_cu_stream_new(CUstream handle, bool blocking);
 void tb_cu_stream_gone(CUstream handle);
 /** tb_cu_stream_tick - work is queued in @s: what is before it, and its own time */
-uint64_t tb_cu_stream_tick(struct tb_cu_stream *s);
+uint64_t tb_cu_stream_join(struct tb_cu_stream *s);
+static inline uint64_t tb_cu_stream_tick(struct tb_cu_stream *s)
+{
+    if (tb_likely(s == &tb_cu.legacy && !tb_cu.blocking_streams &&
+                  s->host_waits == tb_cu.host_waits))
+        return ++s->known.at[0];
+    return tb_cu_stream_join(s);
+}
 struct tb_cu_event *tb_cu_event(CUevent handle);
 void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s);
 void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e);

@@ -78,6 +78,7 @@ static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const 
     if (k->learns)
         __atomic_store_n(&tb_cu.learners, 1, __ATOMIC_RELAXED);
     (void)tb_cu_map_put(&tb_cu.kernels, handle, k);
+    tb_cu_kernels_changed();
     if (tb_cu.config->flags & TB_CFG_DEFER) {
         k->next_new = tb_cu.new_kernels;
         tb_cu.new_kernels = k;
@@ -218,16 +219,23 @@ static struct tb_cu_kernel *stranger(uint64_t handle)
     return k;
 }
 
-struct tb_cu_kernel *tb_cu_kernel(uint64_t handle)
+struct tb_cu_kernel *tb_cu_kernel_find(struct tb_cu_tls *tls, uint64_t handle)
 {
+    uint64_t changes = __atomic_load_n(&tb_cu.kernel_changes, __ATOMIC_ACQUIRE);
+
+    if (tls->kernel_changes != changes)
+        memset(tls->kernel, 0, sizeof(tls->kernel));
+    tls->kernel_changes = changes;
     tb_cu_lock();
     struct tb_cu_kernel *k = tb_cu_map_get(&tb_cu.kernels, handle);
     tb_cu_unlock();
-    if (tb_likely(k && k->ready))
+    if (k && k->ready) {
+        tls->kernel[TB_CU_SEEN_AT(handle)] = (struct tb_cu_seen){handle, k};
         return k;
+    }
     if (!k)
         k = stranger(handle);
-    if (k && tb_cu_tls.may_call)
+    if (k && tls->may_call)
         ask(k);
     else if (k)
         k->blind = true; /* until it may be asked */
@@ -254,6 +262,7 @@ void tb_cu_kernels_forget(void)
             continue;
         k->globals = 0;
         __atomic_store_n(&k->ready, false, __ATOMIC_RELEASE);
+        tb_cu_kernels_changed();
         if (tb_cu.config->flags & TB_CFG_DEFER) {
             k->next_new = tb_cu.new_kernels;
             tb_cu.new_kernels = k;

@@ -21,7 +21,7 @@
 #define CANDIDATES 64u /* pointers of a launch */
 #define WAITING 4u     /* launches of a set whose hashes are waited for */
 #define CONTENTS 4u    /* that are remembered of a candidate, of different sizes */
-#define CHECK 128u     /* one launch in so many looks again */
+#define CHECK 256u     /* one launch in so many looks again */
 #define PATIENCE 8u    /* what is waited for is looked at every so many launches */
 
 enum state { OPEN, WRITTEN, KEPT };

@@ -60,6 +60,7 @@ static void drop(struct tb_cu_code *c)
             continue;
         k->ready = true; /* if it was new: there is nothing to ask any more */
         (void)tb_cu_map_take(&tb_cu.kernels, key);
+        tb_cu_kernels_changed();
     }
     if (c)
         tb_cu_alloc_remove_of(NULL, c->handle, -1);
@@ -165,8 +166,10 @@ static void alias_kernel(uint64_t from, uint64_t to)
 {
     tb_cu_lock();
     struct tb_cu_kernel *k = tb_cu_map_get(&tb_cu.kernels, from);
-    if (k)
+    if (k && tb_cu_map_get(&tb_cu.kernels, to) != k) {
         (void)tb_cu_map_put(&tb_cu.kernels, to, k);
+        tb_cu_kernels_changed();
+    }
     tb_cu_unlock();
 }
 

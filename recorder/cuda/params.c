@@ -33,26 +33,30 @@ static uint32_t from_extra(void **extra, uint8_t *block)
 uint32_t tb_cu_params(const struct tb_cu_kernel *k, void **params, void **extra,
                       uint8_t block[TB_CU_PARAM_ROOM])
 {
-    uint32_t i = 0;
+    const uint32_t words = k->words, n = k->params, bytes = k->param_bytes;
+    const struct tb_cu_param *p = k->param;
 
     if (extra && *extra != CU_LAUNCH_PARAM_END)
         return from_extra(extra, block);
     if (!params || k->blind)
         return 0;
     if (tb_unlikely(k->gaps))
-        zero(block, k->param_bytes);
-    memset(block + (k->param_bytes & ~7u), 0, 8);
-    for (; i < k->words; i++) {
+        zero(block, bytes);
+    memset(block + (bytes & ~7u), 0, 8);
+    for (uint32_t i = 0; i < words; i++) {
         if (tb_unlikely(!params[i]))
             return 0;
         memcpy(block + 8 * (size_t)i, params[i], 8);
     }
-    for (; i < k->params; i++) {
+    for (uint32_t i = words; i < n; i++) {
         if (tb_unlikely(!params[i]))
             return 0;
-        memcpy(block + k->param[i].offset, params[i], k->param[i].size);
+        if (p[i].size == 4)
+            memcpy(block + p[i].offset, params[i], 4);
+        else
+            memcpy(block + p[i].offset, params[i], p[i].size);
     }
-    return k->param_bytes;
+    return bytes;
 }
 
 static uint64_t word_at(const uint8_t *block, uint32_t offset, uint32_t bytes)

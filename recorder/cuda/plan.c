@@ -53,9 +53,10 @@ static uint64_t hash_of(const struct tb_cu_work *w, const struct tb_cu_asked *as
 {
     uint64_t h = (uint64_t)w->shape.grid[0] << 32 ^ w->shape.block[0], v;
 
-    for (uint32_t i = 0; i < asked->bytes; i += 8) {
-        memcpy(&v, asked->block + i, 8);
-        h = tb_cu_mix(h, v);
+    for (const uint8_t *at = asked->block, *end = at + asked->bytes; at < end; at += 8) {
+        memcpy(&v, at, 8);
+        h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+        h ^= h >> 29;
     }
     return h ^ h >> 32;
 }
@@ -126,7 +127,7 @@ static inline void add_hash(struct tb_cu_work *w, const struct tb_cu_plan *p, ui
     wire->fp_b = w->ctx->table;
     r->hashed[i] = wire;
     r->alloc[i] = a->alloc;
-    r->job[i] = (struct tb_fpd_job){
+    r->batch.job[i] = (struct tb_fpd_job){
         .src = a->alloc->base + a->offset, .bytes = a->bytes, .ticket = ticket, .rate = h->rate};
     note_use(w, a);
 }
@@ -147,10 +148,11 @@ bool tb_cu_plan_use(struct tb_cu_work *w, const struct tb_cu_asked *asked)
     r->thread = asked->thread;
     r->site = p->site;
     r->accesses = p->n + 1;
-    r->hashes = p->hashes;
     memcpy(r->wire, p->wire, p->n * sizeof(*p->wire));
     r->wire[p->n] = (struct tb_wire_access){.alloc = TB_ALLOC_STREAM + w->order->ordinal,
                                             .offset = tb_cu_order_bits(w->order)};
+    tb_cu_batch_begin(w->ctx, &r->batch);
+    r->batch.jobs = p->hashes;
     for (uint32_t i = 0; i < p->hashes; i++)
         add_hash(w, p, i, ticket + i);
     return true;
@@ -160,8 +162,8 @@ bool tb_cu_plan_use(struct tb_cu_work *w, const struct tb_cu_asked *asked)
 
 void tb_cu_again_undraw(struct tb_cu_work *w)
 {
-    for (uint32_t i = 0; i < w->plan_run.hashes; i++)
-        tb_cu_undraw(w->ctx, w->plan_run.job[i].ticket);
+    for (uint32_t i = 0; i < w->plan_run.batch.jobs; i++)
+        tb_cu_undraw(w->ctx, w->plan_run.batch.job[i].ticket);
 }
 
 static void give_up(struct tb_cu_work *w)
@@ -169,7 +171,7 @@ static void give_up(struct tb_cu_work *w)
     struct tb_cu_again *r = &w->plan_run;
 
     tb_cu_again_undraw(w);
-    for (uint32_t i = 0; i < r->hashes; i++)
+    for (uint32_t i = 0; i < r->batch.jobs; i++)
         *r->hashed[i] = (struct tb_wire_access){.alloc = r->hashed[i]->alloc & TB_ALLOC_MASK,
                                                 .offset = r->hashed[i]->offset};
     w->missing = "the hash could not be launched";
@@ -178,15 +180,9 @@ static void give_up(struct tb_cu_work *w)
 void tb_cu_again_end(struct tb_cu_work *w)
 {
     struct tb_cu_again *r = &w->plan_run;
-    struct tb_fpd_batch b;
 
-    if (r->hashes) {
-        tb_cu_batch_begin(w->ctx, &b);
-        memcpy(b.job, r->job, r->hashes * sizeof(*r->job));
-        b.jobs = r->hashes;
-        if (!tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &b))
-            give_up(w);
-    }
+    if (r->batch.jobs && !tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &r->batch))
+        give_up(w);
     tb_cu_event_put(w, r->thread, r->site, r->wire, r->accesses);
     tb_cu_work_over(w);
 }

@@ -47,7 +47,7 @@ static uint64_t *count_of(uint32_t i)
     uint64_t step = tb_cu.api->step();
 
     if (tb_cu_tls.seen_step != step + 1) {
-        memset(tb_cu_tls.seen, 0, sizeof(tb_cu_tls.seen));
+        memset(tb_cu_tls.seen, 0, TB_CU_SNAPSHOTS * sizeof(*tb_cu_tls.seen));
         tb_cu_tls.seen_step = step + 1;
     }
     return &tb_cu_tls.seen[i];
@@ -58,6 +58,18 @@ static bool same(const char *a, size_t n, const char *b)
     return strlen(b) == n && memcmp(a, b, n) == 0;
 }
 
+static bool make_counts(void)
+{
+    struct tb_cu_tls *tls = &tb_cu_tls;
+
+    if (tls->seen)
+        return true;
+    tb_cu_lock();
+    tls->seen = tb_cu_small(TB_CU_SNAPSHOTS * sizeof(*tls->seen));
+    tb_cu_unlock();
+    return tls->seen != NULL;
+}
+
 bool tb_cu_snapshot_due(const struct tb_cu_work *w)
 {
     const char *p = tb_cu.config->snapshots;
@@ -65,7 +77,7 @@ bool tb_cu_snapshot_due(const struct tb_cu_work *w)
     struct spec s;
     bool due = false;
 
-    if (tb_likely(!*p) || !(t = tb_cu.api->self()))
+    if (tb_likely(!*p) || !(t = tb_cu.api->self()) || !make_counts())
         return false;
     for (uint32_t i = 0; *p && i < TB_CU_SNAPSHOTS; i++) {
         size_t n = strcspn(p, "\n");

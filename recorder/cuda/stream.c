@@ -95,7 +95,7 @@ static void join_blocking(struct tb_cu_stream *s)
     }
 }
 
-uint64_t tb_cu_stream_tick(struct tb_cu_stream *s)
+uint64_t tb_cu_stream_join(struct tb_cu_stream *s)
 {
     if (tb_unlikely(s->host_waits != tb_cu.host_waits))
         (void)join(&s->known, &tb_cu.host);

@@ -263,7 +263,7 @@ static inline void note_seq_again(struct tb_cu_work *w)
 {
     const struct tb_cu_again *r = &w->plan_run;
 
-    for (uint32_t i = 0; i < r->hashes; i++)
+    for (uint32_t i = 0; i < r->batch.jobs; i++)
         if (r->alloc[i]->ordinal == (r->hashed[i]->alloc & TB_ALLOC_MASK))
             say_seq(&r->alloc[i]->write, w->seq);
 }

@@ -129,9 +129,9 @@ bool tb_shim_enter(struct tb_cuda_call *call)
 
 void tb_shim_exit(struct tb_cuda_call *call, bool told)
 {
-    if (told)
+    if (told) /* each of these is legal: nothing ever waits */
         shim.engine.exit(call);
-    if (__atomic_load_n(&tb_shim_state, __ATOMIC_ACQUIRE) >= TB_SHIM_SEE)
+    else if (__atomic_load_n(&tb_shim_state, __ATOMIC_ACQUIRE) == TB_SHIM_LEGAL)
         shim.engine.legal();
 }
 
