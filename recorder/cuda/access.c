@@ -185,10 +185,10 @@ static bool extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
     if (exact) {
         *from = offset;
         *bytes = exact < a->bytes - offset ? exact : a->bytes - offset;
-        tb_cu_bound(a, offset);
-        tb_cu_bound(a, offset + *bytes);
-        if (*bytes < a->bytes && w->order && w->order != &tb_cu.legacy)
-            tb_cu_split(a);
+        if (mode == 'w') { /* what is read of it tells nothing of who writes where */
+            tb_cu_bound(a, offset);
+            tb_cu_bound(a, offset + *bytes);
+        }
         return false;
     }
     tb_cu_extent(a, offset, from, bytes);
@@ -218,6 +218,17 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
     access_of(w, a, mode, from, bytes, guessed, access);
     put(w, access);
     return true;
+}
+
+void tb_cu_add_range(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes,
+                     const char *name)
+{
+    uint64_t here;
+
+    for (; bytes && (here = tb_cu_run(address)) != 0; address += here, bytes -= here) {
+        here = here < bytes ? here : bytes;
+        (void)tb_cu_add(w, mode, address, here, 0xffff, TB_DT_UNKNOWN, name);
+    }
 }
 
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,

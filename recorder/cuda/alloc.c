@@ -59,6 +59,25 @@ struct tb_cu_alloc *tb_cu_alloc_at(uint64_t address)
     return f->alloc;
 }
 
+struct tb_cu_alloc *tb_cu_alloc_around(uint64_t address)
+{
+    struct list l = allocations();
+
+    return at(&l, address);
+}
+
+uint64_t tb_cu_run(uint64_t address)
+{
+    const struct tb_cu_alloc *a = tb_cu_alloc_at(address);
+    uint64_t n = a ? a->bytes - (address - a->base) : 0;
+    struct list b = blocks();
+    uint32_t next = n && tb_cu.blocks ? upper(&b, address) : UINT32_MAX;
+
+    if (next < tb_cu.blocks && tb_cu.block[next]->base - address < n)
+        n = tb_cu.block[next]->base - address;
+    return n;
+}
+
 static bool room(const struct list *l)
 {
     uint32_t capacity = *l->capacity ? *l->capacity * 2 : 256;

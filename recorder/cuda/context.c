@@ -313,7 +313,12 @@ int tb_cu_ctx_device(CUcontext handle)
 {
     const struct tb_cu_ctx *c = known(handle);
 
-    return c ? c->device : -1;
+    if (c)
+        return c->device;
+    for (int i = 0; i < 64; i++) /* nothing was hashed there yet */
+        if (handle && tb_cu.primary[i] == handle)
+            return i;
+    return -1;
 }
 
 /*

@@ -286,10 +286,10 @@ void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint
     struct tb_cu_alloc *to = tb_cu_alloc_at(dst);
 
     if (src_bytes)
-        (void)tb_cu_add(w, 'r', src, src_bytes, 0xffff, TB_DT_UNKNOWN, "src");
+        tb_cu_add_range(w, 'r', src, src_bytes, "src");
     /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
     if (dst_bytes && to && to->kind != TB_CU_HOST && to->kind != TB_CU_REGISTERED)
-        (void)tb_cu_add(w, 'w', dst, dst_bytes, 0xffff, TB_DT_UNKNOWN, "dst");
+        tb_cu_add_range(w, 'w', dst, dst_bytes, "dst");
 }
 
 static void add_transfer(struct tb_cu_work *w, const struct transfer *t)
@@ -381,6 +381,27 @@ void tb_cu_copy_enter(struct tb_cuda_call *c)
     *c->user = (uint64_t)(uintptr_t)w;
 }
 
+static bool writes_value(uint32_t id)
+{
+    switch (id) {
+    case TB_CUDA_cuStreamWriteValue32:
+    case TB_CUDA_cuStreamWriteValue32_ptsz:
+    case TB_CUDA_cuStreamBatchMemOp:
+    case TB_CUDA_cuStreamBatchMemOp_ptsz:
+    case TB_CUDA_cuStreamWriteValue64:
+    case TB_CUDA_cuStreamWriteValue64_ptsz:
+    case TB_CUDA_cuStreamWriteValue32_v2:
+    case TB_CUDA_cuStreamWriteValue32_v2_ptsz:
+    case TB_CUDA_cuStreamWriteValue64_v2:
+    case TB_CUDA_cuStreamWriteValue64_v2_ptsz:
+    case TB_CUDA_cuStreamBatchMemOp_v2:
+    case TB_CUDA_cuStreamBatchMemOp_v2_ptsz:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void tb_cu_copy_exit(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
@@ -393,10 +414,12 @@ void tb_cu_copy_exit(struct tb_cuda_call *c)
         w = begin(c);
     if (w && w->n) {
         tb_cu_work_end(w);
-        return;
+        if (!writes_value(c->id))
+            return;
+    } else {
+        tb_cu_work_drop(w);
     }
-    tb_cu_work_drop(w);
     tb_cu_lock();
-    tb_cu_unsaid(2, 0); /* it may have waited */
+    tb_cu_unsaid(2, 0); /* it may have waited, or another stream waits for what it writes */
     tb_cu_unlock();
 }

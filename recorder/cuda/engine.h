@@ -143,6 +143,8 @@ struct tb_cu_alloc {
     int device;
     uint8_t kind;    /* enum tb_cu_memory */
     uint8_t dtype;   /* as twinbit.h said, TB_DT_UNKNOWN: not */
+    bool part;       /* twinbit.h named it inside an allocation: pointers to it may be for that */
+    bool has_parts;  /* there are such in it */
     bool split;      /* streams use parts of it: extents end where other pointers begin */
     bool unstable;   /* it may change in ways that no call tells: the host's too, or mapped twice */
     uint64_t mapped; /* cuMemMap: handle of the physical memory */
@@ -352,6 +354,7 @@ struct tb_cu_work {
     bool plain;               /* a copy of bytes in a row: behind it both ends are equal */
     bool waited;              /* the host goes on when it is done */
     bool unsure;              /* an argument is no address that we know, but could become one */
+    bool beyond;              /* it may write memory of the host that no argument leads to */
     bool torn;                /* it met another stream's use of the same memory */
     bool learns;              /* what it writes is not known from its code but learnt */
     bool snapshot;            /* the user wants its bytes */
@@ -384,6 +387,9 @@ void tb_cu_work_drop(struct tb_cu_work *w);
  */
 bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes, uint16_t word,
                uint8_t dtype, const char *name);
+/** tb_cu_add_range - exactly those bytes, in as many accesses as blocks have a part in them */
+void tb_cu_add_range(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes,
+                     const char *name);
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
                      uint8_t dtype);
 /** tb_cu_add_part - one to @bytes of @a from @from on, in which a caching allocator has no block */
@@ -465,6 +471,7 @@ struct tb_cu {
     struct tb_cu_found found[TB_CU_FOUND];
     struct tb_cu_map images, codes, kernels, streams, events, execs;
     uint64_t kernel_changes;   /* handles that mean another kernel now, or none; atomic */
+    uint32_t parts;            /* that twinbit.h ever named inside an allocation */
     uint32_t blocking_streams; /* beside the legacy one */
     uint32_t stream_ordinals, stream_indices, event_ordinals;
     struct tb_cu_stream legacy;
@@ -583,6 +590,11 @@ void tb_cu_late(void (*what)(uint64_t a, uint64_t b), uint64_t a, uint64_t b);
 /* ---------------------------------------------------------------- alloc.c (under the lock) */
 
 struct tb_cu_alloc *tb_cu_alloc_at(uint64_t address);
+/** tb_cu_run - bytes from @address on that are of one block, or of what lies between two; 0: none
+ */
+uint64_t tb_cu_run(uint64_t address);
+/** tb_cu_alloc_around - the allocation itself, whatever blocks are in it */
+struct tb_cu_alloc *tb_cu_alloc_around(uint64_t address);
 void tb_cu_alloc_add(uint64_t base, uint64_t bytes, int device, uint8_t kind);
 void tb_cu_alloc_remove(uint64_t base);
 /** tb_cu_alloc_mapped - what begins at @base is mapped memory: unstable if it is mapped elsewhere

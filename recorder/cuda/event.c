@@ -170,6 +170,9 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
     if (tb_unlikely(w->torn))
         tb_cu_cover(1, w->torn_seq, "cuda", w->name,
                     "memory was used by streams at once: fingerprints of it may be torn");
+    if (tb_unlikely(w->beyond))
+        tb_cu_cover(1, w->seq, "cuda", w->name,
+                    "pinned memory that it may reach through memory is not hashed");
 }
 
 void tb_cu_event_write(struct tb_cu_work *w)

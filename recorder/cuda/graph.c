@@ -299,6 +299,11 @@ static void launched(struct tb_cuda_call *c)
                     "an executable graph whose making was not seen");
     if (!x)
         return;
+    if (ok && x->signals) {
+        tb_cu_lock();
+        tb_cu_unsaid(2, 0); /* what waits for its events is behind a part of it */
+        tb_cu_unlock();
+    }
     if (!by_node(x)) {
         launched_whole(c, x, w);
         return;

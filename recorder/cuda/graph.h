@@ -67,6 +67,7 @@ struct tb_cu_exec {
     bool partial;                             /* some nodes could not be looked into */
     bool conditional;                         /* some nodes run never, once or more often */
     bool memory;                              /* it allocates or frees memory */
+    bool signals;                             /* it records or waits for events of streams */
     struct tb_cu_node *first, **last, *found; /* found: by the last search */
     /* where nodes are hashed one by one */
     CUgraph clone; /* NULL: the graph is hashed as a whole */

@@ -68,7 +68,7 @@ void tb_cu_nodes_clear(struct tb_cu_exec *x)
     }
     x->last = &x->first;
     x->found = NULL;
-    x->partial = x->conditional = x->memory = false;
+    x->partial = x->conditional = x->memory = x->signals = false;
     tb_cu_unlock();
 }
 
@@ -213,6 +213,10 @@ static bool look(struct tb_cu_exec *x, struct tb_cu_node *n, CUgraphNode handle)
         return false;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return false;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        x->signals = true;
+        return true;
     default:
         return true;
     }

@@ -93,7 +93,7 @@ static bool chosen(struct tb_cu_kernel *k)
     if (k->filtered)
         tb_cu_cover(1, TB_REC_NO_SEQ, "filter", k->name, "launches that --kernel leaves out");
     else if (!sampled(k))
-        tb_cu_cover(0, TB_REC_NO_SEQ, "sample", k->name, "launches that --sample leaves out");
+        tb_cu_cover(1, TB_REC_NO_SEQ, "sample", k->name, "launches that --sample leaves out");
     else
         return true;
     return false;

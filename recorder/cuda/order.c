@@ -190,6 +190,23 @@ static void captured(struct tb_cuda_call *c)
     }
 }
 
+static bool waits_for_value(uint32_t id)
+{
+    switch (id) {
+    case TB_CUDA_cuStreamWaitValue32:
+    case TB_CUDA_cuStreamWaitValue32_ptsz:
+    case TB_CUDA_cuStreamWaitValue32_v2:
+    case TB_CUDA_cuStreamWaitValue32_v2_ptsz:
+    case TB_CUDA_cuStreamWaitValue64:
+    case TB_CUDA_cuStreamWaitValue64_ptsz:
+    case TB_CUDA_cuStreamWaitValue64_v2:
+    case TB_CUDA_cuStreamWaitValue64_v2_ptsz:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void tb_cu_stream_exit(struct tb_cuda_call *c)
 {
     bool ok = c->result == CUDA_SUCCESS;
@@ -256,7 +273,13 @@ void tb_cu_stream_exit(struct tb_cuda_call *c)
     case TB_CUDA_cuCtxSynchronize_v2:
         synchronize();
         break;
-    default:
+    case TB_CUDA_cuStreamCreate:
+    case TB_CUDA_cuStreamCreateWithPriority:
+    case TB_CUDA_cuEventCreate:
         created(c);
+        break;
+    default:
+        if (waits_for_value(c->id))
+            unsaid();
     }
 }

@@ -75,6 +75,45 @@ static uint64_t word_at(const uint8_t *block, uint32_t offset, uint32_t bytes)
     return v;
 }
 
+#define PIECES ((TB_CU_ACCESSES - 32) / 2) /* of what is read, and as many of what is written */
+
+/* Its blocks, too: operators and other launches speak of these. */
+static void whole(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
+                  uint32_t *room)
+{
+    struct tb_cu_piece piece[PIECES];
+    uint32_t n = tb_cu_pieces(a, piece, *room);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (piece[i].block)
+            tb_cu_add_alloc(w, mode, piece[i].block, name, 0);
+        else
+            tb_cu_add_part(w, mode, a, piece[i].offset, piece[i].bytes, name);
+    if (!n) {
+        tb_cu_add_alloc(w, mode, a, name, 0);
+        w->missing = "more blocks in memory that it reaches than an event has room for";
+    }
+    *room -= n ? n : 1;
+}
+
+/*
+ * A pointer to where a named part begins may be for that part or for all of the allocation, as an
+ * optimizer's is that goes over all parameters.
+ */
+static bool add_pointer(struct tb_cu_work *w, uint8_t mode, uint64_t v, uint16_t word,
+                        uint8_t dtype)
+{
+    struct tb_cu_alloc *a;
+    uint32_t room = PIECES;
+
+    if (!tb_cu_add(w, mode, v, 0, word, dtype, NULL))
+        return false;
+    a = tb_unlikely(tb_cu.parts != 0) ? tb_cu_alloc_around(v) : NULL;
+    if (tb_unlikely(a && a->has_parts))
+        whole(w, mode, a, "beside what it points to", &room);
+    return true;
+}
+
 /*
  * A number of the arguments. Addresses differ from run to run: of one that is only compared, stored
  * or printed, its place in an allocation counts, and of one of the host's nothing.
@@ -134,9 +173,9 @@ static void by_distance(struct tb_cu_work *w, const struct tb_cu_kernel *k, cons
         if (!other || other == own)
             continue;
         if (both & TB_WORD_READ)
-            (void)tb_cu_add(w, 'r', v + d, 0, x->offset, x->read, NULL);
+            (void)add_pointer(w, 'r', v + d, x->offset, x->read);
         if (both & TB_WORD_WRITE)
-            (void)tb_cu_add(w, 'w', v + d, 0, x->offset, x->write, NULL);
+            (void)add_pointer(w, 'w', v + d, x->offset, x->write);
     }
 }
 
@@ -167,8 +206,8 @@ static struct reach by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k,
         uint64_t v = word_at(block, x->offset, x->bytes);
         bool reads = x->flags & TB_WORD_READ, writes = x->flags & TB_WORD_WRITE, memory = false;
         if (x->bytes == 8 && reads)
-            r.read_hit |= memory = tb_cu_add(w, 'r', v, 0, x->offset, x->read, NULL);
-        if (x->bytes == 8 && writes && tb_cu_add(w, 'w', v, 0, x->offset, x->write, NULL))
+            r.read_hit |= memory = add_pointer(w, 'r', v, x->offset, x->read);
+        if (x->bytes == 8 && writes && add_pointer(w, 'w', v, x->offset, x->write))
             r.written_hit = memory = true;
         r.reads |= reads && v;
         r.writes |= writes && v;
@@ -195,8 +234,8 @@ static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const u
         for (uint32_t at = (p->offset + 7u) & ~7u; at + 8 <= (uint32_t)p->offset + p->size;
              at += 8) {
             uint64_t v = word_at(block, at, 8);
-            bool here = tb_cu_add(w, 'r', v, 0, (uint16_t)at, TB_DT_UNKNOWN, NULL) &&
-                        tb_cu_add(w, 'w', v, 0, (uint16_t)at, TB_DT_UNKNOWN, NULL);
+            bool here = add_pointer(w, 'r', v, (uint16_t)at, TB_DT_UNKNOWN) &&
+                        add_pointer(w, 'w', v, (uint16_t)at, TB_DT_UNKNOWN);
             memory = memory || here;
         }
         if (!memory && p->size <= 8) /* structs have padding, whose bytes mean nothing */
@@ -204,36 +243,20 @@ static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const u
     }
 }
 
-#define PIECES ((TB_CU_ACCESSES - 32) / 2) /* of what is read, and as many of what is written */
-
-/* Its blocks, too: operators and other launches speak of these. */
-static void whole(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, uint32_t *room)
-{
-    static const char name[] = "reached through memory";
-    struct tb_cu_piece piece[PIECES];
-    uint32_t n = tb_cu_pieces(a, piece, *room);
-
-    for (uint32_t i = 0; i < n; i++)
-        if (piece[i].block)
-            tb_cu_add_alloc(w, mode, piece[i].block, name, 0);
-        else
-            tb_cu_add_part(w, mode, a, piece[i].offset, piece[i].bytes, name);
-    if (!n) {
-        tb_cu_add_alloc(w, mode, a, name, 0);
-        w->missing = "more blocks in memory that it reaches than an event has room for";
-    }
-    *room -= n ? n : 1;
-}
-
 /* Pointers that lie in memory lead anywhere: all that there is may have been written. */
 static void everything(struct tb_cu_work *w, uint8_t mode)
 {
+    int here = tb_cu_tls.device;
+    uint64_t peers = here >= 0 && here < 64 ? tb_cu.peers[here] : 0;
     uint32_t room = PIECES;
 
     for (uint32_t i = 0; i < tb_cu.allocs && room; i++) {
         struct tb_cu_alloc *a = tb_cu.alloc[i];
-        if (a->kind != TB_CU_HOST && a->kind != TB_CU_REGISTERED && a->device == tb_cu_tls.device)
-            whole(w, mode, a, &room);
+        bool peer = a->device >= 0 && a->device < 64 && (peers >> a->device & 1);
+        if (a->kind == TB_CU_HOST || a->kind == TB_CU_REGISTERED)
+            w->beyond = w->beyond || mode == 'w';
+        else if (a->device == here || peer)
+            whole(w, mode, a, "reached through memory", &room);
     }
     if (!room)
         w->missing = "more memory that it reaches than an event has room for";

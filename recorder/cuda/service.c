@@ -50,25 +50,50 @@ static void name(void *function, const char *text)
     tb_cu_unlock();
 }
 
+/* Which bytes of memory get a name; NULL: none. Under the lock. */
+static struct tb_cu_alloc *named(uint64_t address, uint64_t bytes, const char **why)
+{
+    struct tb_cu_alloc *a = tb_cu_alloc_at(address), *around = tb_cu_alloc_around(address);
+
+    if (!a || !around || !bytes)
+        return NULL;
+    if (bytes > around->bytes - (address - around->base)) {
+        *why = "a name for more bytes than its allocation has: it is cut at the end of that";
+        bytes = around->bytes - (address - around->base);
+    }
+    if (a->base == address && a->bytes == bytes)
+        return a;
+    if (a != around && !a->part) {
+        *why = "a name for a part of a block of a caching allocator: it is ignored";
+        return NULL;
+    }
+    tb_cu_block(around->device, address, bytes);
+    a = tb_cu_alloc_at(address);
+    if (a && a->base == address && a != around) {
+        a->part = around->has_parts = true;
+        tb_cu.parts++;
+    }
+    return a;
+}
+
 /* The whole of an allocation gets the name; a part of one becomes a block of its own. */
 static void tensor(uint64_t address, uint64_t bytes, const char *dtype, const char *label)
 {
+    const char *why = NULL;
     struct tb_cu_alloc *a;
 
     if (!__atomic_load_n(&tb_cu.on, __ATOMIC_ACQUIRE))
         return;
     tb_cu_lock();
-    a = tb_cu_alloc_at(address);
-    if (a && (a->base != address || a->bytes != bytes)) {
-        tb_cu_block(a->device, address, bytes);
-        a = tb_cu_alloc_at(address);
-    }
+    a = named(address, bytes, &why);
     if (a) {
         a->dtype = (uint8_t)tb_dtype_from_name(dtype, strlen(dtype));
         a->name = label[0] ? tb_cu_text(label) : NULL;
         tb_cu_alloc_changed(a);
     }
     tb_cu_unlock();
+    if (why)
+        tb_cu_cover(0, TB_REC_NO_SEQ, "name", label, why);
 }
 
 /* ---------------------------------------------------------------- hashes for others */

@@ -47,9 +47,15 @@ void tb_cu_cover(unsigned severity, uint64_t seq, const char *kind, const char *
 
 static bool in_window(void)
 {
+    static bool told;
     uint64_t step = tb_cu.api->step();
 
-    return step >= tb_cu.config->step_from && step <= tb_cu.config->step_to;
+    if (step >= tb_cu.config->step_from && step <= tb_cu.config->step_to)
+        return true;
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        tb_cu_cover(1, TB_REC_NO_SEQ, "window", "steps",
+                    "work of a GPU outside of --steps is left out");
+    return false;
 }
 
 bool tb_cu_recording(void)

@@ -145,7 +145,7 @@ bool tb_cu_may_look(const struct tb_cu_ctx *c, const struct tb_cu_alloc *a)
 /* What arrived on a device that may not be read here is what has left this one. */
 static bool find_twin(const struct tb_cu_work *w, struct tb_cu_access *a)
 {
-    for (uint32_t i = 0; w->plain && a->mode == 'w' && i < w->n; i++) {
+    for (uint32_t i = 0; w->plain && w->n == 2 && a->mode == 'w' && i < w->n; i++) {
         const struct tb_cu_access *r = &w->access[i];
         if (r->mode != 'r' || r->bytes != a->bytes || !tb_cu_may_look(w->ctx, r->alloc))
             continue;

@@ -557,6 +557,8 @@ static const struct {
     {"threads", pitfalls_threads, true},
     {"capture", pitfalls_capture, true},
     {"halves", pitfalls_halves, false},
+    {"peek", pitfalls_peek, false},
+    {"parts", pitfalls_parts, false},
     {"nested", pitfalls_nested, false},
     {"graph_memory", pitfalls_graph_memory, false},
 };

@@ -28,9 +28,11 @@
     X(cuMemFreeAsync)                                                                              \
     X(cuMemcpyHtoD)                                                                                \
     X(cuMemcpyDtoH)                                                                                \
+    X(cuMemcpyDtoHAsync)                                                                           \
     X(cuMemcpyDtoD)                                                                                \
     X(cuMemcpy2D)                                                                                  \
     X(cuMemcpy3D)                                                                                  \
+    X(cuMemsetD8Async)                                                                             \
     X(cuMemsetD8)                                                                                  \
     X(cuMemCreate)                                                                                 \
     X(cuMemAddressReserve)                                                                         \
@@ -78,6 +80,8 @@ void must_be(int result, int want, const char *what, int line);
 void pitfalls_begin(void);
 CUfunction pitfalls_fill(void);
 
+void pitfalls_peek(void);
+void pitfalls_parts(void);
 void pitfalls_plans(void);
 void pitfalls_halves(void);
 void pitfalls_threads(void);

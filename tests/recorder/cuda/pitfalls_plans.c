@@ -123,6 +123,45 @@ static void many(void)
         launch(p[i], 1, NULL);
 }
 
+/* One stream; the host takes a number out of a buffer that a kernel writes whole. */
+void pitfalls_peek(void)
+{
+    unsigned v = 7, n = 4096, seen;
+    void *params[] = {NULL, &v, &n};
+    CUdeviceptr p;
+    CUstream s;
+
+    OK(cu.cuMemAlloc(&p, 4 * n));
+    OK(cu.cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    params[0] = &p;
+    for (; v < 11; v++) {
+        OK(cu.cuLaunchKernel(pitfalls_fill(), n / 64, 1, 1, 64, 1, 1, 0, s, params, NULL));
+        OK(cu.cuMemcpyDtoHAsync(&seen, p + 64, sizeof(seen), s));
+        OK(cu.cuMemsetD8Async(p + 128, 0, 8, s));
+    }
+    OK(cu.cuStreamSynchronize(s));
+    IS(seen, 10);
+}
+
+/* Names for parts of an allocation that one kernel writes whole, and for more than there is. */
+void pitfalls_parts(void)
+{
+    unsigned v = 7, n = 4096;
+    void *params[] = {NULL, &v, &n};
+    CUdeviceptr p, q;
+
+    OK(cu.cuMemAlloc(&p, 4 * n));
+    OK(cu.cuMemAlloc(&q, 256));
+    twinbit_tensor((const void *)p, 4096, "i32", "first");
+    twinbit_tensor((const void *)(p + 4096), 4096, "i32", "second");
+    twinbit_tensor((const void *)q, 1u << 30, "i32", "too long");
+    params[0] = &p;
+    OK(cu.cuLaunchKernel(pitfalls_fill(), n / 64, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
+    launch(q, 1, NULL);
+    OK(cu.cuMemsetD8Async(p, 1, 4 * n, NULL));
+    OK(cu.synchronize());
+}
+
 void pitfalls_plans(void)
 {
     CUdeviceptr at, p;
