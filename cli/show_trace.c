@@ -52,7 +52,8 @@ enum tb_status tb_show_summary(struct tb_show *s, struct tb_error *err)
     const char *trimmed = tb_trace_meta(s->trace, "trimmed");
     pair(s, "state", info->complete ? "complete" : "incomplete", true);
     if (trimmed && !s->json)
-        printf("%-11s the detail of the oldest %s events (--max-size)\n", "deleted", trimmed);
+        printf("%-11s the detail of the oldest %llu events (--max-size)\n", "deleted",
+               strtoull(trimmed, NULL, 10));
     pair(s, "job", n > 0 ? p[0].argv : NULL, false);
     pair_number(s, "processes", info->processes);
     pair_number(s, "threads", info->threads);
@@ -80,6 +81,16 @@ enum tb_status tb_show_summary(struct tb_show *s, struct tb_error *err)
 
 /* ---------------------------------------------------------------- env */
 
+/* As tb_plain() has it: what somebody set a variable to commands no terminal */
+static void put_plain(const char *text, bool lines)
+{
+    for (; *text; text++) {
+        int n = lines && (*text == '\n' || *text == '\t') ? 0 : tb_control(text);
+        putchar(n ? '?' : *text);
+        text += n > 1;
+    }
+}
+
 enum tb_status tb_show_env(struct tb_show *s, struct tb_error *err)
 {
     const char *key, *value;
@@ -89,7 +100,10 @@ enum tb_status tb_show_env(struct tb_show *s, struct tb_error *err)
         if (!tb_show_row(s))
             return TB_OK;
         if (!s->json) {
-            printf("%s=%s\n", key, value);
+            put_plain(key, false);
+            putchar('=');
+            put_plain(value, true);
+            putchar('\n');
             continue;
         }
         putchar('{');
@@ -247,8 +261,9 @@ enum tb_status tb_show_sites(struct tb_show *s, struct tb_error *err)
         const char *line = site->text;
         for (int i = 0; line && *line; i++) {
             size_t len = strcspn(line, "\n");
+            (void)snprintf(kernel, sizeof(kernel), "%.*s", (int)len, line);
             if (i >= 2)
-                printf("  %.*s\n", (int)len, line);
+                printf("  %s\n", tb_plain(kernel, false));
             line += len + (line[len] == '\n');
         }
     }

@@ -8,6 +8,7 @@
 #define TB_COMMON_COMMON_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,6 +68,34 @@ const char *tb_status_name(enum tb_status status);
  */
 void tb_log(const char *fmt, ...) TB_PRINTF(1, 2);
 
+/** tb_control - bytes of the control character at @c, which a terminal would obey; 0: it is none */
+static inline int tb_control(const char *c)
+{
+    const unsigned char *u = (const unsigned char *)c;
+
+    if (u[0] < ' ' || u[0] == 0x7f)
+        return u[0] ? 1 : 0;
+    return u[0] == 0xc2 && (u[1] & 0xe0) == 0x80 ? 2 : 0; /* U+0080 to U+009F in UTF-8 */
+}
+
+/**
+ * tb_plain - what comes from a job may hold anything: '?' for each byte of a control character
+ * @lines:    newlines and tabs stay
+ *
+ * Returns @text. Threads: any. Allocates: no.
+ */
+static inline char *tb_plain(char *text, bool lines)
+{
+    for (char *c = text; *c; c++) {
+        int n = lines && (*c == '\n' || *c == '\t') ? 0 : tb_control(c);
+        if (n > 1)
+            *c++ = '?';
+        if (n)
+            *c = '?';
+    }
+    return text;
+}
+
 /**
  * tb_shell_word - @text as one word of a shell command, in quotes where they are needed
  * tb_shell_file - the same for a name of a file, which may begin with '-'
@@ -78,5 +107,16 @@ void tb_log(const char *fmt, ...) TB_PRINTF(1, 2);
 char *tb_shell_word(const char *text, char *out, size_t size);
 char *tb_shell_file(const char *path, char *out, size_t size);
 char *tb_program(const char *name, char *out, size_t size);
+
+/**
+ * tb_shell_next  - the next word of a command line that tb_shell_word() made, its quotes taken off
+ * tb_shell_again - a command line that somebody else's trace brought, each of its words in quotes
+ * anew: all of it is words, whatever it holds
+ *
+ * Return what stands behind the word, NULL at the end; false: @size is too small. Threads: any.
+ * Allocate: no.
+ */
+const char *tb_shell_next(const char *line, char *word, size_t size);
+bool tb_shell_again(const char *line, char *out, size_t size);
 
 #endif

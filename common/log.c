@@ -16,6 +16,8 @@ void tb_log(const char *fmt, ...)
     va_end(ap);
     if (n > 0)
         used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
+    line[used] = 0;
+    (void)tb_plain(line, true);
     line[used++] = '\n';
     ssize_t done = write(STDERR_FILENO, line, used);
     (void)done;

@@ -87,7 +87,7 @@ static void describe_run(struct report_builder *rb, int side)
     if (argv)
         (void)snprintf(o->command, sizeof(o->command), "%s", argv);
     const char *device = r->files ? tb_trace_meta(r->trace[0], "device") : NULL;
-    if (device)
+    if (device && !device[strspn(device, "abcdefghijklmnopqrstuvwxyz")])
         (void)snprintf(o->device, sizeof(o->device), "--device %.16s ", device);
 }
 

@@ -215,7 +215,7 @@ struct tb_diff_root {
     char summary[256];        /* one line */
     char evidence[TB_DIFF_EVIDENCE][256];
     unsigned evidence_count;
-    char next[2048]; /* command to run next */
+    char next[4096]; /* command to run next */
 };
 
 /** struct tb_diff_host - a number that left for the host and differs */

@@ -180,35 +180,56 @@ static enum tb_status both_differ(struct tb_diff_report *rep, const char *what,
 }
 
 /* "KEY='VALUE' " at the end, or "-u KEY " of a variable that was not set at the front, as env(1)
- * takes them */
-static void add_setting(char *out, size_t size, const struct pair *key, const struct pair *p)
+ * takes them; false: no room */
+static bool add_setting(char *out, size_t size, const struct pair *key, const struct pair *p)
 {
     size_t n = strlen(out), room = key->key_len + 4; /* "-u KEY " */
+    char value[256], word[1024];
 
-    if (p && !memchr(p->value, '\'', p->value_len))
-        (void)snprintf(out + n, size - n, "%.*s='%.*s' ", (int)key->key_len, key->key,
-                       (int)p->value_len, p->value);
-    if (p || n + room >= size)
-        return;
+    if (p) {
+        (void)snprintf(value, sizeof(value), "%.*s", (int)p->value_len, p->value);
+        tb_shell_word(value, word, sizeof(word));
+        bool bare = word[0] != '\'' && word[0] != '$';
+        int len = snprintf(out + n, size - n, bare ? "%.*s='%s' " : "%.*s=%s ", (int)key->key_len,
+                           key->key, word);
+        return p->value_len < sizeof(value) && len > 0 && (size_t)len < size - n;
+    }
+    if (n + room >= size)
+        return false;
     memmove(out + room, out, n + 1);
     out[0] = '-';
     out[1] = 'u';
     out[2] = out[room - 1] = ' ';
     for (size_t i = 0; i < key->key_len; i++)
         out[3 + i] = key->key[i];
+    return true;
+}
+
+/* Others would be words of a command */
+static bool is_variable(const struct pair *p)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
+    for (size_t i = 0; i < p->key_len; i++)
+        if (!strchr(letters, p->key[i]))
+            return false;
+    return p->key_len && (p->key[0] < '0' || p->key[0] > '9');
 }
 
 /* A variable that differs; @p or @q is NULL where it was not set */
 static void note_setting(struct report_builder *rb, const struct pair *p, const struct pair *q)
 {
-    const struct pair *key = p ? p : q;
-    size_t longest = p && (!q || p->value_len > q->value_len) ? p->value_len : q->value_len;
+    const struct pair *key = p ? p : q, *const of[2] = {p, q};
+    char with[2][sizeof(rb->setting[0])];
 
-    for (int i = 0; i < 2; i++) /* what does not fit is left out, in both */
-        if (strlen(rb->setting[i]) + key->key_len + longest + 8 > sizeof(rb->setting[i]))
+    if (!is_variable(key))
+        return;
+    for (int i = 0; i < 2; i++) { /* what does not fit is left out, in both */
+        memcpy(with[i], rb->setting[i], sizeof(with[i]));
+        if (!add_setting(with[i], sizeof(with[i]), key, of[i]))
             return;
-    add_setting(rb->setting[0], sizeof(rb->setting[0]), key, p);
-    add_setting(rb->setting[1], sizeof(rb->setting[1]), key, q);
+    }
+    memcpy(rb->setting, with, sizeof(with));
 }
 
 static enum tb_status compare_pairs(struct report_builder *rb, const char *what, struct pairs *a,

@@ -142,26 +142,6 @@ void tb_event_name_module(const char *range, char *out, size_t size)
 
 /* ---------------------------------------------------------------- processes */
 
-/* Next word of a command line as the collector joins it: quotes are taken off */
-static const char *next_word(const char *s, char *word, size_t size)
-{
-    size_t n = 0;
-    char quote = '\0';
-
-    while (*s == ' ')
-        s++;
-    if (!*s)
-        return NULL;
-    for (; *s && (quote || *s != ' '); s++) {
-        if (quote ? *s == quote : *s == '\'' || *s == '"')
-            quote = quote ? '\0' : *s;
-        else if (n + 1 < size)
-            word[n++] = *s;
-    }
-    word[n] = '\0';
-    return s;
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -182,7 +162,7 @@ static void program_of(const char *argv, char *out, size_t size)
     char word[512], first[512] = "", module[512] = "";
     bool after_m = false;
 
-    for (const char *s = argv; (s = next_word(s, word, sizeof(word)));) {
+    for (const char *s = argv; (s = tb_shell_next(s, word, sizeof(word)));) {
         if (!first[0])
             (void)snprintf(first, sizeof(first), "%s", word);
         if (is_script(word)) {

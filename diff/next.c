@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NEXT sizeof(((struct tb_diff_root *)0)->next)
+
 static void add(struct root *r, const char *fmt, ...) TB_PRINTF(2, 3);
 
 static void add(struct root *r, const char *fmt, ...)
@@ -46,7 +48,7 @@ static bool is_python(const struct report_builder *rb)
 static void change_folder(const struct report_builder *rb, struct root *r)
 {
     const char *cwd = rb->a->files ? tb_trace_meta(rb->a->trace[0], "cwd") : NULL;
-    char here[4096], word[512];
+    char here[4096], word[4096];
 
     if (cwd && getcwd(here, sizeof(here)) && strcmp(here, cwd) != 0)
         add(r, "cd %s && ", tb_shell_word(cwd, word, sizeof(word)));
@@ -58,13 +60,25 @@ static void add_setting(const struct report_builder *rb, struct root *r, int sid
     add(r, "%s%s", rb->setting[side][0] == '-' ? "env " : "", rb->setting[side]);
 }
 
+/* The job of a run. All of it are words: a trace may come from anywhere */
+static const char *job(const struct report_builder *rb, int side, char out[NEXT])
+{
+    const char *command = rb->rep->run[side].command;
+    bool whole = strlen(command) + 1 < sizeof(rb->rep->run[side].command);
+
+    if (!whole || !tb_shell_again(command, out, NEXT))
+        (void)snprintf(out, NEXT, "%*s", (int)NEXT - 1, ""); /* too long: see next_command() */
+    return out;
+}
+
 static void one_of_two(const struct report_builder *rb, struct root *r, int side,
                        const char *program, const char *more)
 {
+    char words[NEXT];
+
     add_setting(rb, r, side);
-    add(r, "%s run %s--force %s%.300s -o next-%c.twinbit -- %.250s; ", program,
-        rb->rep->run[side].device, level_of(rb, r), more, side ? 'b' : 'a',
-        rb->rep->run[side].command);
+    add(r, "%s run %s--force %s%s -o next-%c.twinbit -- %s; ", program, rb->rep->run[side].device,
+        level_of(rb, r), more, side ? 'b' : 'a', job(rb, side, words));
 }
 
 static bool same_settings(const struct report_builder *rb)
@@ -78,13 +92,13 @@ static bool same_settings(const struct report_builder *rb)
 /* The same job recorded twice more with @more and compared; two commands where they differ */
 static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
 {
-    char program[512];
+    char program[512], words[NEXT];
 
     (void)tb_program("twinbit", program, sizeof(program));
     change_folder(rb, r);
     if (same_settings(rb)) {
-        add(r, "%s run -n 2 %s%s%.700s -- %.250s", program, rb->rep->run[0].device, level_of(rb, r),
-            more, rb->rep->run[0].command);
+        add(r, "%s run -n 2 %s%s%s -- %s", program, rb->rep->run[0].device, level_of(rb, r), more,
+            job(rb, 0, words));
         return;
     }
     const char *folder = r->r.next[0] ? "{ " : "";
@@ -97,38 +111,44 @@ static void pair_of_runs(const struct report_builder *rb, struct root *r, const 
 /* Run A again and again, with its own variables: does it come without what the runs differ in? */
 static void repeat(const struct report_builder *rb, struct root *r)
 {
-    char program[512];
+    char program[512], words[NEXT];
 
     change_folder(rb, r);
     add_setting(rb, r, 0);
-    add(r, "%s run -n 3 %s%s--inputs -- %.900s", tb_program("twinbit", program, sizeof(program)),
-        rb->rep->run[0].device, level_of(rb, r), rb->rep->run[0].command);
+    add(r, "%s run -n 3 %s%s--inputs -- %s", tb_program("twinbit", program, sizeof(program)),
+        rb->rep->run[0].device, level_of(rb, r), job(rb, 0, words));
 }
 
 static void bisect(const struct report_builder *rb, struct root *r)
 {
-    char program[512];
+    char program[512], words[NEXT];
 
     change_folder(rb, r);
-    add(r, "%s bisect %s-- %.900s", tb_program("twinbit", program, sizeof(program)),
-        rb->rep->run[0].device, rb->rep->run[0].command);
+    add(r, "%s bisect %s-- %s", tb_program("twinbit", program, sizeof(program)),
+        rb->rep->run[0].device, job(rb, 0, words));
+}
+
+/* " --snapshot NAME" */
+static void ask_snapshot(const struct tb_event_name *n, char *out, size_t size)
+{
+    char name[TB_EVENT_NAME_TEXT], word[4 * TB_EVENT_NAME_TEXT];
+
+    tb_event_name_short(n, name, sizeof(name));
+    (void)snprintf(out, size, " --snapshot %s", tb_shell_word(name, word, sizeof(word)));
 }
 
 static void with_snapshots(const struct report_builder *rb, struct root *r)
 {
-    char name[2][TB_EVENT_NAME_TEXT] = {"", ""};
     const struct tb_diff_place *p = r->r.a.name_known ? &r->r.a : &r->r.b;
     const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
-    char options[1024], writer[TB_EVENT_NAME_TEXT + 32] = "";
+    char options[NEXT], of[NEXT] = "", writer[NEXT] = "";
 
-    tb_event_name_short(&p->name, name[0], sizeof(name[0]));
+    ask_snapshot(&p->name, of, sizeof(of));
     if (r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known)
-        (void)snprintf(writer, sizeof(writer), " --snapshot '%.300s'",
-                       tb_event_name_short(&w->name, name[1], sizeof(name[1])));
+        ask_snapshot(&w->name, writer, sizeof(writer));
     uint64_t to = p->name.step, from = to ? to - 1 : 0;
-    (void)snprintf(options, sizeof(options),
-                   "--inputs --steps %" PRIu64 "..%" PRIu64 " --snapshot '%.300s'%s", from, to,
-                   name[0], writer);
+    (void)snprintf(options, sizeof(options), "--inputs --steps %" PRIu64 "..%" PRIu64 "%s%s", from,
+                   to, of, writer);
     pair_of_runs(rb, r, options);
 }
 
@@ -138,17 +158,17 @@ static void prove_race(const struct report_builder *rb, struct root *r)
 {
     const struct tb_diff_run_info *run = &rb->rep->run[r->r.race.in_b];
     bool software = strstr(run->device, "softgpu") != NULL;
-    char program[512];
+    char program[512], words[NEXT];
 
     change_folder(rb, r);
     add_setting(rb, r, r->r.race.in_b);
+    job(rb, r->r.race.in_b, words);
     if (software)
-        add(r, "%s run --strict report -- %.900s", tb_program("softgpu", program, sizeof(program)),
-            run->command);
+        add(r, "%s run --strict report -- %s", tb_program("softgpu", program, sizeof(program)),
+            words);
     else
-        add(r, "CUDA_LAUNCH_BLOCKING=1 %s run -n 3 %s%s-- %.900s",
-            tb_program("twinbit", program, sizeof(program)), run->device, level_of(rb, r),
-            run->command);
+        add(r, "CUDA_LAUNCH_BLOCKING=1 %s run -n 3 %s%s-- %s",
+            tb_program("twinbit", program, sizeof(program)), run->device, level_of(rb, r), words);
 }
 
 /* What the host did otherwise: the lines of its Python code, or what it got from the device */
@@ -169,7 +189,7 @@ static void look_at_host(const struct report_builder *rb, struct root *r)
     pair_of_runs(rb, r, options);
 }
 
-void next_command(const struct report_builder *rb, struct root *r)
+static void propose(const struct report_builder *rb, struct root *r)
 {
     bool named = r->r.a.name_known || r->r.b.name_known;
 
@@ -195,4 +215,11 @@ void next_command(const struct report_builder *rb, struct root *r)
         repeat(rb, r);
     else
         bisect(rb, r);
+}
+
+void next_command(const struct report_builder *rb, struct root *r)
+{
+    propose(rb, r);
+    if (strlen(r->r.next) + 1 >= sizeof(r->r.next)) /* the begin of a command is none */
+        r->r.next[0] = '\0';
 }

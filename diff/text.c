@@ -31,10 +31,18 @@ static void label(const struct page *p, const char *text)
 
 /* What comes from a job (values, names) may hold anything: nothing in it shall command a terminal.
  */
+static void put_plain(const struct page *p, const char *text, size_t most)
+{
+    for (size_t i = 0; i < most && text[i]; i++) {
+        int n = tb_control(text + i);
+        (void)fputc(n ? '?' : text[i], p->out);
+        i += n > 1;
+    }
+}
+
 static void plain(const struct page *p, const char *text, size_t most)
 {
-    for (size_t i = 0; i < most && text[i]; i++)
-        (void)fputc((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i], p->out);
+    put_plain(p, text, most);
     (void)fputc('\n', p->out);
 }
 
@@ -72,10 +80,12 @@ static void head(const struct page *p, const struct tb_diff_report *r)
                 i->path, i->events, i->processes, i->processes == 1 ? "" : "es",
                 i->complete ? "" : ", cut off");
     }
-    if (strcmp(r->run[0].command, r->run[1].command) != 0 && r->environment_count == 0)
-        fprintf(p->out, "  differs     command: %.100s | %.100s\n", r->run[0].command,
-                r->run[1].command);
-    else if (r->environment_count == 0)
+    if (strcmp(r->run[0].command, r->run[1].command) != 0 && r->environment_count == 0) {
+        fputs("  differs     command: ", p->out);
+        put_plain(p, r->run[0].command, 100);
+        fputs(" | ", p->out);
+        plain(p, r->run[1].command, 100);
+    } else if (r->environment_count == 0)
         fputs("   command, environment, versions and sources are equal\n", p->out);
     lines(p, "differs", r->environment, r->environment_count, 0);
     fputc('\n', p->out);
@@ -127,7 +137,7 @@ static void where(const struct page *p, const struct tb_diff_root *r)
     }
     if (r->stack[0]) {
         label(p, "source");
-        fprintf(p->out, "%.*s\n", (int)strcspn(r->stack, "\n"), r->stack);
+        plain(p, r->stack, strcspn(r->stack, "\n"));
     }
 }
 

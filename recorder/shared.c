@@ -101,9 +101,10 @@ static void put_range(struct tb_rec_thread *t, const char *text)
     if (t->range_depth < TB_RT_RANGES) {
         char *to = t->range_text[t->range_depth];
         (void)tb_rt_copy(to, TB_RT_RANGE_TEXT, text);
-        for (; *to; to++)
-            if (*to == '\n' || *to == '\t')
-                *to = ' ';
+        for (char *c = to; *c; c++)
+            if (*c == '\n' || *c == '\t')
+                *c = ' ';
+        (void)tb_plain(to, false);
     }
     t->range_depth++;
 }

@@ -190,6 +190,7 @@ static enum tb_status lay_out(struct parser *s, const char *text, size_t n)
     s->p = whole + n + 1;
     s->end = s->p + n;
     memcpy(s->p, text, n);
+    (void)tb_plain(s->p, true);
     return TB_OK;
 }
 

@@ -73,7 +73,7 @@ static const char *keep_column(struct tb_trace *t, sqlite3_stmt *st, int i)
     const char *s = tb_trace_column_text(st, i);
     struct tb_trace_text *x = tb_trace_keep(&t->misc, NULL, s, strlen(s));
 
-    return x ? x->bytes : NULL;
+    return x ? tb_plain(x->bytes, true) : NULL;
 }
 
 /* @array with room for item number @n, doubling; NULL: no memory, @array is as it was. */
@@ -134,6 +134,7 @@ static enum tb_status on_thread(struct tb_trace *t, sqlite3_stmt *st, struct tb_
     };
     if (!x->role)
         return tb_trace_damaged(t, err, "the role of thread %u", x->id);
+    (void)tb_plain(t->string[sqlite3_column_int64(st, 3) - 1], false);
     if (sqlite3_column_type(st, 4) != SQLITE_NULL &&
         (uint64_t)sqlite3_column_int64(st, 4) != x->events)
         return tb_trace_damaged(t, err, "the segments of thread %u", x->id);
@@ -155,7 +156,7 @@ static enum tb_status on_lost(struct tb_trace *t, sqlite3_stmt *st, struct tb_er
         0)
         return tb_trace_no_memory(t, err);
     free(t->lost_why);
-    t->lost_why = joined;
+    t->lost_why = tb_plain(joined, false);
     return TB_OK;
 }
 

@@ -170,6 +170,8 @@ const char *tb_trace_string(struct tb_trace *t, uint32_t id)
             return NULL;
         t->string[id - 1] = strdup(tb_trace_column_text(st, 0));
         t->starved = t->starved || !t->string[id - 1];
+        if (t->string[id - 1])
+            (void)tb_plain(t->string[id - 1], true);
         (void)sqlite3_reset(st);
     }
     return t->string[id - 1];
@@ -194,6 +196,8 @@ const char *tb_trace_range(struct tb_trace *t, uint32_t id)
             t->starved = t->starved || (part[0] && part[1] && part[2]);
             return NULL;
         }
+        for (char *c = t->range[id - 1]; (c = strchr(c, '\n'));)
+            *c = '?';
     }
     return t->range[id - 1];
 }
@@ -246,6 +250,20 @@ const char *tb_trace_stack(struct tb_trace *t, uint64_t event)
 
 /* ---------------------------------------------------------------- coverage, lost, of one access */
 
+/* The texts of a coverage row, which SQLite owns, as copies that can be printed; false: no memory
+ */
+static bool plain_texts(struct tb_trace_coverage *row, char *copy[3])
+{
+    const char **const text[] = {&row->kind, &row->subject, &row->detail};
+
+    for (int i = 0; i < 3; i++) {
+        copy[i] = strdup(*text[i]);
+        if (copy[i])
+            *text[i] = tb_plain(copy[i], true);
+    }
+    return copy[0] && copy[1] && copy[2];
+}
+
 enum tb_status tb_trace_coverage(struct tb_trace *t, uint32_t process,
                                  bool (*fn)(void *arg, const struct tb_trace_coverage *row),
                                  void *arg, struct tb_error *err)
@@ -273,12 +291,16 @@ enum tb_status tb_trace_coverage(struct tb_trace *t, uint32_t process,
             .detail = tb_trace_column_text(st, 6),
             .count = (uint64_t)sqlite3_column_int64(st, 7),
         };
-        if ((sqlite3_errcode(t->db) & 0xff) == SQLITE_NOMEM)
+        bool starved = (sqlite3_errcode(t->db) & 0xff) == SQLITE_NOMEM;
+        char *copy[3];
+        if (!plain_texts(&row, copy) || starved)
             rc = tb_trace_no_memory(t, err);
         else if (tb_trace_whole(st))
             go = fn(arg, &row);
         else
             rc = tb_trace_damaged(t, err, "a coverage row of process %u", row.process);
+        for (int i = 0; i < 3; i++)
+            free(copy[i]);
         r = SQLITE_OK;
     }
     if (rc == TB_OK)

@@ -104,6 +104,8 @@ void *tb_cu_map_take(struct tb_cu_map *m, uint64_t key);
 void *tb_cu_small(size_t bytes);
 /** tb_cu_text - a copy of @text; "" if there is no memory; under the lock */
 const char *tb_cu_text(const char *text);
+/* The same of a name that the program made up: a line of a site, and safe to print */
+const char *tb_cu_name(const char *text);
 
 /* ---------------------------------------------------------------- what the job has made */
 

@@ -88,7 +88,7 @@ static void tensor(uint64_t address, uint64_t bytes, const char *dtype, const ch
     a = named(address, bytes, &why);
     if (a) {
         a->dtype = (uint8_t)tb_dtype_from_name(dtype, strlen(dtype));
-        a->name = label[0] ? tb_cu_text(label) : NULL;
+        a->name = label[0] ? tb_cu_name(label) : NULL;
         tb_cu_alloc_changed(a);
     }
     tb_cu_unlock();

@@ -61,6 +61,13 @@ const char *tb_cu_text(const char *text)
     return copy;
 }
 
+const char *tb_cu_name(const char *text)
+{
+    const char *copy = tb_cu_text(text);
+
+    return *copy ? tb_plain((char *)(uintptr_t)copy, false) : copy;
+}
+
 uint64_t tb_cu_mix_text(uint64_t h, const char *text)
 {
     for (; *text; text++)

@@ -30,6 +30,22 @@ expect 0 bash -c "$(cat hint)"
 contains err stream-race
 cd ..
 
+# names of the program's are words, whatever they hold, and command no terminal; lines in them lose nothing
+for value in 1 2; do
+    PITFALL_VALUE=$value expect 0 "${run[@]}" -o odd-$value.twinbit -- "$TOOL/cuda_pitfalls" names
+    contains err "nothing lost"
+done
+expect 0 "$TWINBIT" show odd-1.twinbit tensors
+contains out "it's \$(touch pwned)\`touch pwned\`?[31m:/cuMemcpyHtoD"
+contains out "two?lines?[31m"
+lacks out $'\033'
+expect 1 "$TWINBIT" diff odd-1.twinbit odd-2.twinbit
+lacks out $'\033'
+sed -n 's/^ *next  *//p' out >hint
+expect 1 bash -c "$(cat hint)"
+contains out "elements    1 of 256 differ"
+[ ! -e pwned ] || fail "a name was run: $(cat hint)"
+
 # nothing was recorded, and why
 expect 0 "${run[@]}" --tap none -o none.twinbit -- "$TOOL/cuda_streams" same
 contains err "nothing was recorded: no process of the job loaded libtorch; --tap none leaves out work of a GPU"

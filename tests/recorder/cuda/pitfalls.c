@@ -499,6 +499,20 @@ static void marks(void)
     check(q, 3, 256);
 }
 
+/* Names that a shell or a terminal would obey; the copy is of $PITFALL_VALUE. */
+static void names(void)
+{
+    CUdeviceptr p = memory(1024);
+    const char *value = getenv("PITFALL_VALUE");
+    int data[256] = {value ? atoi(value) : 0};
+
+    twinbit_tensor((const void *)p, 1024, "i32", "two\nlines\033[31m");
+    twinbit_range_push("it's $(touch pwned)`touch pwned`\033[31m");
+    OK(cu.cuMemcpyHtoD(p, data, sizeof(data)));
+    launch_fill(fill, p, 4, 256, NULL);
+    twinbit_range_pop();
+}
+
 /* Ranges of NVTX, and twinbit.h's within. */
 static void nvtx(void)
 {
@@ -553,6 +567,7 @@ static const struct {
     {"plans", pitfalls_plans, false},
     {"marks", marks, false},
     {"many", many, false},
+    {"names", names, false},
     {"nvtx", nvtx, false},
     {"threads", pitfalls_threads, true},
     {"capture", pitfalls_capture, true},
