@@ -524,7 +524,7 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
         keep_line(c, counts.stopped);
     if (c->effective.config.snapshots[0] && counts.snapshots == 0 && counts.events)
         keep_line(c, "no event matched --snapshot; names are as 'twinbit show TRACE events' prints "
-                     "them");
+                     "them, and bytes of a graph's nodes are not kept");
     name_processes(c);
     if (tb_store_flush(c->store, &err) != TB_OK) /* said when it is closed */
         err = (struct tb_error){0};

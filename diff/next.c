@@ -35,6 +35,32 @@ static bool recorded_inputs(const struct report_builder *rb)
     return inputs && strcmp(inputs, "yes") == 0;
 }
 
+/* What snapshots keep are bytes of launches, not of the nodes of graphs */
+static bool is_node(const struct root *r)
+{
+    size_t n = 0;
+
+    return (r->site_a && tb_site_value(r->site_a, "graph", &n)) ||
+           (r->site_b && tb_site_value(r->site_b, "graph", &n));
+}
+
+/* Both runs asked for the bytes of @name already: once more they would not come either */
+static bool asked_before(const struct report_builder *rb, const char *name)
+{
+    const struct run *const run[2] = {rb->a, rb->b};
+
+    for (int side = 0; side < 2; side++) {
+        const char *had = run[side]->files ? tb_trace_meta(run[side]->trace[0], "snapshots") : NULL;
+        const char *at = had ? strstr(had, name) : NULL;
+        size_t n = strlen(name);
+        while (at && ((at != had && at[-1] != '\n') || (at[n] && at[n] != '\n')))
+            at = strstr(at + 1, name);
+        if (!at)
+            return false;
+    }
+    return true;
+}
+
 /* The recorder knows lines of Python only */
 static bool is_python(const struct report_builder *rb)
 {
@@ -141,8 +167,13 @@ static void with_snapshots(const struct report_builder *rb, struct root *r)
 {
     const struct tb_diff_place *p = r->r.a.name_known ? &r->r.a : &r->r.b;
     const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
-    char options[NEXT], of[NEXT] = "", writer[NEXT] = "";
+    char options[NEXT], name[TB_EVENT_NAME_TEXT], of[NEXT] = "", writer[NEXT] = "";
 
+    if (is_node(r) || asked_before(rb, tb_event_name_short(&p->name, name, sizeof(name)))) {
+        if (!recorded_inputs(rb))
+            pair_of_runs(rb, r, "--inputs");
+        return;
+    }
     ask_snapshot(&p->name, of, sizeof(of));
     if (r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known)
         ask_snapshot(&w->name, writer, sizeof(writer));

@@ -1,5 +1,6 @@
 /*
- * The command that a report proposes: what it takes from a trace are words, whatever they hold. The runs have one launch, and it differs.
+ * The command that a report proposes: what it takes from a trace are words, whatever they hold, and
+ * it asks for nothing that the runs showed already. The runs have one launch, and it differs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -132,12 +133,32 @@ static void test_next__names_command_no_terminal(void **state)
     free(text);
 }
 
+/* The bytes of a node are not kept: its inputs may tell more, and then there is no more. */
+static void test_next__asks_for_no_bytes_of_nodes(void **state)
+{
+    (void)state;
+    assert_next((struct odd){.name = "consume\tgraph=1"}, "twinbit run -n 2 --inputs -- ./two");
+    assert_next((struct odd){.name = "consume\tgraph=1", .inputs = "yes"}, "");
+}
+
+static void test_next__does_not_ask_twice(void **state)
+{
+    (void)state;
+    assert_next((struct odd){.inputs = "yes", .snapshots = "0/forward:/x#0\n0/forward:/consume#0"},
+                "");
+    assert_next(
+        (struct odd){.inputs = "yes", .snapshots = "10/forward:/consume#0"},
+        "twinbit run -n 2 --inputs --steps 0..0 --snapshot '0/forward:/consume#0' -- ./two");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_next__asks_for_the_bytes_of_what_differs),
         cmocka_unit_test(test_next__is_words_whatever_a_trace_holds),
         cmocka_unit_test(test_next__names_command_no_terminal),
+        cmocka_unit_test(test_next__asks_for_no_bytes_of_nodes),
+        cmocka_unit_test(test_next__does_not_ask_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
