@@ -16,6 +16,7 @@ static const struct subcommand subcommands[] = {
     {"bisect", tb_cmd_bisect, "record pairs of runs until one parts, and name where"},
     {"show", tb_cmd_show, "look into a trace"},
     {"doctor", tb_cmd_doctor, "what works on this machine, and what mends the rest"},
+    {"pins", tb_cmd_pins, "what can differ between two runs, and what would hold it"},
     {"version", tb_cmd_version, "print the version"},
     {"help", tb_cmd_help, "print the help of a subcommand"},
 };

@@ -149,7 +149,7 @@ bool tb_pin_profile_find(const char *name, enum tb_pin_profile *out) TB_MUST_CHE
 const struct tb_pin_text *tb_pin_groups(size_t *count);
 const struct tb_pin_text *tb_pin_words(size_t *count);
 
-/* Names and meanings; NULL for a value that is none of the enum */
+/* Names and meanings, each in an array by the values of its enum; NULL for what is none of them */
 const struct tb_pin_text *tb_pin_profile_text(enum tb_pin_profile profile);
 const struct tb_pin_text *tb_pin_mechanism_text(enum tb_pin_mechanism mechanism);
 const struct tb_pin_text *tb_pin_reader_text(enum tb_pin_reader reader);
