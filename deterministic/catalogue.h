@@ -46,7 +46,6 @@ enum tb_pin_reader {
     TB_PIN_READER_TORCH,
     TB_PIN_READER_CUDA,
     TB_PIN_READER_NCCL,
-    TB_PIN_READER_NONE,
     TB_PIN_READERS
 };
 
