@@ -404,7 +404,10 @@ def main():
     parser.add_argument("--c")
     parser.add_argument("--doc")
     args = parser.parse_args()
-    c = Catalogue(args.path).read().check()
+    try:
+        c = Catalogue(args.path).read().check()
+    except OSError as e:
+        sys.exit(f"gen_pins.py: cannot read '{args.path}': {e.strerror}")
     if c.errors:
         print("\n".join(c.errors), file=sys.stderr)
         sys.exit(1)

@@ -142,6 +142,8 @@ def main():
             assert part in table, part
         for wrong in WRONG:
             refuse(folder, *wrong)
+        absent = run("--in", os.path.join(folder, "absent.txt"))
+        assert absent.returncode == 1 and "cannot read" in absent.stderr and "Traceback" not in absent.stderr, absent
         doc = os.path.join(folder, "pins.md")
         whole = run("--in", CATALOGUE, "--doc", doc)
         assert whole.returncode == 0, whole.stderr
