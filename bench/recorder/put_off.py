@@ -54,7 +54,7 @@ def put_off(events, room):
 
 
 if not (BUILD / "bin" / "cuda_gpt").exists():
-    print(json.dumps({"note": "no cuda_gpt here (no nvcc): launches of hashes were not counted"}))
+    print(json.dumps({"note": "no cuda_gpt in this build (its target is cuda_gpt, and needs nvcc): launches of hashes were not counted"}))
     sys.exit()
 with tempfile.TemporaryDirectory() as where:
     events = read(record(where))
