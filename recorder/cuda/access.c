@@ -231,22 +231,17 @@ void tb_cu_add_range(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint6
     }
 }
 
-void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
-                     uint8_t dtype)
-{
-    struct tb_cu_access spare, *access = next_access(w, &spare);
-
-    *access = (struct tb_cu_access){.word = 0xffff, .dtype = dtype, .name = name};
-    access_of(w, a, mode, 0, a->bytes, true, access);
-    put(w, access);
-}
-
 void tb_cu_add_part(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, uint64_t from,
                     uint64_t bytes, const char *name)
 {
     struct tb_cu_access spare, *access = next_access(w, &spare);
 
-    *access = (struct tb_cu_access){.word = 0xffff, .name = name};
+    *access = (struct tb_cu_access){.word = 0xffff, .dtype = TB_DT_UNKNOWN, .name = name};
     access_of(w, a, mode, from, bytes, true, access);
     put(w, access);
+}
+
+void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name)
+{
+    tb_cu_add_part(w, mode, a, 0, a->bytes, name);
 }

@@ -392,8 +392,7 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
 /** tb_cu_add_range - exactly those bytes, in as many accesses as blocks have a part in them */
 void tb_cu_add_range(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes,
                      const char *name);
-void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name,
-                     uint8_t dtype);
+void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name);
 /** tb_cu_add_part - one to @bytes of @a from @from on, in which a caching allocator has no block */
 void tb_cu_add_part(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, uint64_t from,
                     uint64_t bytes, const char *name);
@@ -409,6 +408,11 @@ bool tb_cu_unordered(const struct tb_cu_work *w, const struct tb_cu_access *a);
 void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a);
 /** tb_cu_add_order - its stream as an access, always the last one */
 void tb_cu_add_order(struct tb_cu_work *w);
+/** tb_cu_pending - bits of a wire access's alloc whose fingerprint comes yet, sampled or not */
+static inline uint64_t tb_cu_pending(uint32_t rate)
+{
+    return (uint64_t)(rate > 1 ? TB_FP_SAMPLED : TB_FP_BYTES) << 48 | TB_ACCESS_PENDING;
+}
 /** tb_cu_wire - an access as the ring has it */
 struct tb_wire_access tb_cu_wire(const struct tb_cu_access *a);
 /** tb_cu_event_write - its event, and coverage rows of what is missing; the site's id and ring into
@@ -496,10 +500,9 @@ struct tb_cu {
     struct tb_cu_snap *snaps;
     CUcontext primary[64]; /* of devices; NULL: its making was not seen */
     uint64_t peers[64];    /* device -> the devices whose memory it may use */
-    bool on_exit;
-    bool chosen;
-    /* a kernel that --kernel lets in was seen */ /* the handler for the end is registered */
-    bool ended;                                   /* it ran once */
+    bool on_exit;          /* the handler for the end is registered */
+    bool ended;            /* it ran once */
+    bool chosen;           /* a kernel that --kernel lets in was seen */
 };
 extern struct tb_cu tb_cu;
 

@@ -130,7 +130,7 @@ struct tb_wire_access tb_cu_wire(const struct tb_cu_access *a)
         out.alloc |= (uint64_t)TB_FP_UNCHANGED << 48;
     if (!a->table)
         return out;
-    out.alloc |= (uint64_t)(a->rate > 1 ? TB_FP_SAMPLED : TB_FP_BYTES) << 48 | TB_ACCESS_PENDING;
+    out.alloc |= tb_cu_pending(a->rate);
     out.fp_a = a->ticket;
     out.fp_b = a->table;
     if (a->flags & TB_CU_CHANGE) {

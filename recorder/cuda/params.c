@@ -86,11 +86,11 @@ static void whole(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, con
 
     for (uint32_t i = 0; i < n; i++)
         if (piece[i].block)
-            tb_cu_add_alloc(w, mode, piece[i].block, name, 0);
+            tb_cu_add_alloc(w, mode, piece[i].block, name);
         else
             tb_cu_add_part(w, mode, a, piece[i].offset, piece[i].bytes, name);
     if (!n) {
-        tb_cu_add_alloc(w, mode, a, name, 0);
+        tb_cu_add_alloc(w, mode, a, name);
         w->missing = "more blocks in memory that it reaches than an event has room for";
     }
     *room -= n ? n : 1;
@@ -284,5 +284,5 @@ void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const u
     else
         by_guess(w, k, block, bytes);
     for (uint32_t i = 0; i < k->globals; i++)
-        tb_cu_add_alloc(w, 'w', k->global[i], k->global[i]->name, TB_DT_UNKNOWN);
+        tb_cu_add_alloc(w, 'w', k->global[i], k->global[i]->name);
 }

@@ -11,13 +11,6 @@
 
 #define BYTES 1024u /* of arguments */
 
-/* What is put in place of `wire` where a hash is drawn for it. */
-struct hashed {
-    uint32_t access;
-    uint32_t rate;
-    uint64_t kind; /* bits of struct tb_wire_access.alloc */
-};
-
 struct tb_cu_plan {
     uint64_t hash, stamp, args;
     uint64_t versions, changes; /* tb_cu's, when it was last right */
@@ -34,7 +27,7 @@ struct tb_cu_plan {
     uint32_t room, block_room; /* of what follows */
     struct tb_cu_access *access;
     struct tb_wire_access *wire;
-    struct hashed *hashed;
+    uint32_t *hashed; /* indices of the accesses that a hash is drawn for */
     uint8_t *block;
 };
 
@@ -118,17 +111,16 @@ static inline void add_hash(struct tb_cu_work *w, const struct tb_cu_plan *p, ui
                             uint64_t ticket)
 {
     struct tb_cu_again *r = &w->plan_run;
-    const struct hashed *h = &p->hashed[i];
-    const struct tb_cu_access *a = &p->access[h->access];
-    struct tb_wire_access *wire = &r->wire[h->access];
+    const struct tb_cu_access *a = &p->access[p->hashed[i]];
+    struct tb_wire_access *wire = &r->wire[p->hashed[i]];
 
-    wire->alloc |= h->kind;
+    wire->alloc |= tb_cu_pending(a->rate);
     wire->fp_a = ticket;
     wire->fp_b = w->ctx->table;
     r->hashed[i] = wire;
     r->alloc[i] = a->alloc;
     r->batch.job[i] = (struct tb_fpd_job){
-        .src = a->alloc->base + a->offset, .bytes = a->bytes, .ticket = ticket, .rate = h->rate};
+        .src = a->alloc->base + a->offset, .bytes = a->bytes, .ticket = ticket, .rate = a->rate};
     note_use(w, a);
 }
 
@@ -213,7 +205,7 @@ static bool make_room(struct tb_cu_plan *p, uint32_t n, uint32_t bytes)
             tb_cu_small(room * (sizeof(*p->access) + sizeof(*p->wire) + sizeof(*p->hashed)));
         p->room = p->access ? room : 0;
         p->wire = (struct tb_wire_access *)(p->access + room);
-        p->hashed = (struct hashed *)(p->wire + room);
+        p->hashed = (uint32_t *)(p->wire + room);
     }
     if (p->block_room < bytes) {
         p->block = tb_cu_small((bytes + 63) & ~63u);
@@ -247,11 +239,7 @@ static void keep_accesses(struct tb_cu_plan *p, const struct tb_cu_work *w)
         p->access[i] = *a;
         p->wire[i] = tb_cu_wire(a);
         if (a->flags & TB_CU_HASH)
-            p->hashed[p->hashes++] = (struct hashed){
-                .access = i,
-                .rate = a->rate,
-                .kind = (uint64_t)(a->rate > 1 ? TB_FP_SAMPLED : TB_FP_BYTES) << 48 |
-                        TB_ACCESS_PENDING};
+            p->hashed[p->hashes++] = i;
     }
 }
 
