@@ -23,7 +23,8 @@ static const struct tb_cli_command command = {
     .synopsis = "[options] [ID...]",
     .about = "Lists the pins that twinbit knows: what can differ between two runs and what would "
              "hold it. With IDs,\n"
-             "shows these rows whole. This is a catalogue to read: no command sets a pin yet.\n",
+             "shows these rows whole. 'twinbit run --pin' puts them in; a row with a line "
+             "'missing' is not built.\n",
     .options = options,
     .option_count = TB_ARRAY_LEN(options),
     .notes = "a line: the pin, how it takes hold, the first profile that holds it ('alone': only "
@@ -146,6 +147,7 @@ static void show(const struct tb_pin *pin, unsigned profile)
         field("needs", *n);
     each_conflict(pin, show_conflict, NULL);
     field("note", pin->note);
+    field("missing", pin->missing);
     field("confirmed", tb_pin_confirmed_name(pin->confirmed));
     field("doubt", pin->doubt);
     for (const char *const *s = pin->sources; *s; s++)
@@ -222,6 +224,7 @@ static void json_pin(const struct tb_pin *pin)
     each_conflict(pin, json_conflict, &first);
     putchar(']');
     member("note", pin->note, ", ");
+    member("missing", pin->missing, ", ");
     member("confirmed", tb_pin_confirmed_name(pin->confirmed), ", ");
     member("doubt", pin->doubt, ", ");
     strings("sources", pin->sources);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "deterministic/plan.h"
 #include "diff/diff.h"
 
 struct run {
@@ -13,6 +14,9 @@ struct run {
     const char *output;
     uint64_t from_step;
     uint64_t times;
+    struct tb_cli_list pins;
+    uint64_t pin_seed;
+    bool force_pins;
 };
 
 #define AT(member) offsetof(struct run, member)
@@ -45,6 +49,12 @@ static const struct tb_cli_option options[] = {
     {"--fault-log", NULL, TB_CLI_STRING, AT(rec.fault_log), "FILE",
      "write the faults of the software device down"},
     TB_CLI_CUDA_OPTIONS(AT(rec)),
+    {"--pin", NULL, TB_CLI_LIST, AT(pins), "LIST",
+     "hold what can differ: a profile, pins, a file of pins (default: observe)"},
+    {"--pin-seed", NULL, TB_CLI_NUMBER, AT(pin_seed), "N",
+     "of all seeds that are pinned (default 0)"},
+    {"--force-pins", NULL, TB_CLI_FLAG, AT(force_pins), NULL,
+     "pins win over what the job sets by itself"},
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",
      "run the job N times and say whether it repeats itself"},
     {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
@@ -263,6 +273,27 @@ out:
     return status;
 }
 
+/* NULL: @err says which word was wrong */
+static struct tb_pin_plan *make_plan(const struct run *run, struct tb_error *err)
+{
+    struct tb_pin_plan *plan = tb_pin_plan_new();
+    enum tb_status st =
+        plan ? tb_pin_plan_add(plan, "observe", err) : tb_fail(err, TB_ERR_NOMEM, "no memory");
+
+    for (size_t i = 0; st == TB_OK && i < run->pins.count; i++)
+        st = tb_pin_plan_add(plan, run->pins.item[i], err);
+    if (st == TB_OK)
+        st = tb_pin_plan_finish(plan, run->pin_seed, err);
+    if (st != TB_OK) {
+        tb_pin_plan_free(plan);
+        return NULL;
+    }
+    plan->force = run->force_pins;
+    for (size_t i = 0; i < plan->notes && !run->rec.quiet; i++)
+        tb_log("%s", plan->note[i]);
+    return plan;
+}
+
 int tb_cmd_run(int argc, char **argv)
 {
     struct run run = {.rec = TB_CLI_RECORDING, .from_step = UINT64_MAX, .times = 1};
@@ -284,12 +315,19 @@ int tb_cmd_run(int argc, char **argv)
         return tb_cli_usage(&command, "%s", err.text);
     if (tb_cli_check_kernels(&run.rec.cuda.kernels, &err) != TB_OK)
         return tb_cli_usage(&command, "%s", err.text);
+    struct tb_pin_plan *plan = make_plan(&run, &err);
+    if (!plan)
+        return tb_cli_usage(&command, "%s", err.text);
+    run.rec.pins = plan;
     run.rec.argv = rest.item;
     if (run.from_step != UINT64_MAX)
         run.rec.steps = (struct tb_cli_steps){run.from_step, UINT64_MAX, true};
     if (tb_cli_use_device(&run.rec, &err) != TB_OK) {
         (void)tb_cli_error("run", &err);
-        return err.status == TB_ERR_ARG ? TB_EXIT_ERROR : TB_EXIT_NOT_STARTED;
+        status = err.status == TB_ERR_ARG ? TB_EXIT_ERROR : TB_EXIT_NOT_STARTED;
+    } else {
+        status = run.times == 1 ? run_once(&run) : run_times(&run);
     }
-    return run.times == 1 ? run_once(&run) : run_times(&run);
+    tb_pin_plan_free(plan);
+    return status;
 }

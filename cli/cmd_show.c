@@ -32,6 +32,7 @@ static const struct tb_cli_command command = {
              "  tensors    a line an access: what was read and written, shape, fingerprint\n"
              "  coverage   what could not be seen\n"
              "  env        versions, machine, environment of the job\n"
+             "  pins       what was asked for of each pin, and what became of it\n"
              "  processes  processes and threads\n"
              "  sites      the kinds of work in it, with layouts\n",
     .options = options,
@@ -46,10 +47,11 @@ static const struct view {
     enum tb_status (*fn)(struct tb_show *s, struct tb_error *err);
     bool step, event; /* takes --step; takes the other filters */
 } views[] = {
-    {"summary", tb_show_summary, false, false},     {"events", tb_show_events, true, true},
-    {"steps", tb_show_steps, true, false},          {"tensors", tb_show_tensors, true, true},
-    {"coverage", tb_show_coverage, false, false},   {"env", tb_show_env, false, false},
-    {"processes", tb_show_processes, false, false}, {"sites", tb_show_sites, false, false},
+    {"summary", tb_show_summary, false, false},   {"events", tb_show_events, true, true},
+    {"steps", tb_show_steps, true, false},        {"tensors", tb_show_tensors, true, true},
+    {"coverage", tb_show_coverage, false, false}, {"env", tb_show_env, false, false},
+    {"pins", tb_show_pins, false, false},         {"processes", tb_show_processes, false, false},
+    {"sites", tb_show_sites, false, false},
 };
 
 static const struct view *find_view(const char *name)

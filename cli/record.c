@@ -119,6 +119,7 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         .force = r->force,
         .max_size = r->max_size,
         .argv = r->argv,
+        .pins = r->pins,
         .libdir = libdir,
         .attach = attach[r->attach],
         .device = r->device == TB_CLI_DEVICE_SOFTGPU ? "softgpu" : NULL,

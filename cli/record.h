@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "collector/collector.h"
+#include "deterministic/plan.h"
 
 /** struct tb_cli_recording - how a job is recorded; strings borrowed for the call */
 struct tb_cli_recording {
@@ -21,6 +22,7 @@ struct tb_cli_recording {
     uint64_t max_size;         /* bytes, 0: no limit */
     struct tb_cli_steps steps; /* recorded at `level`; the others at boundary */
     struct tb_cli_list snapshots;
+    const struct tb_pin_plan *pins; /* NULL: none */
     struct tb_cli_list faults; /* of the software device, as `softgpu run --fault` takes them */
     const char *fault_log;     /* NULL: none */
     struct tb_cli_cuda {

@@ -21,6 +21,7 @@ enum tb_status tb_show_summary(struct tb_show *s, struct tb_error *err) TB_MUST_
 enum tb_status tb_show_env(struct tb_show *s, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_show_processes(struct tb_show *s, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_show_coverage(struct tb_show *s, struct tb_error *err) TB_MUST_CHECK;
+enum tb_status tb_show_pins(struct tb_show *s, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_show_sites(struct tb_show *s, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_show_steps(struct tb_show *s, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_show_events(struct tb_show *s, struct tb_error *err) TB_MUST_CHECK;

@@ -14,6 +14,8 @@
 #include "common/common.h"
 #include "recorder/wire.h"
 
+struct tb_pin_plan;
+
 /** struct tb_collector_options - what `twinbit run` was told; strings borrowed for the call */
 struct tb_collector_options {
     const char *output; /* a file, or a folder (then <host>-<SLURM_PROCID or pid>.twinbit inside) */
@@ -23,6 +25,8 @@ struct tb_collector_options {
     struct tb_wire_config config;
     const char *libdir; /* folder of libtwinbit.so, the tap's source and the Python package */
     const char *device; /* "softgpu", the software one; NULL: what the host has */
+    const struct tb_pin_plan
+        *pins;          /* finished (deterministic/plan.h); NULL: none, none read back */
     const char *attach; /* "preload" (or NULL), "python" (import hook by PYTHONPATH), "none" */
     bool progress;      /* stderr is a terminal: show events/s, size, overhead */
     bool quiet;         /* no closing paragraph */

@@ -95,6 +95,31 @@ void tb_process_row(const struct tb_col_process *p, struct tb_store_process *row
 /** tb_argv_join - arguments joined by spaces, quoted where needed; @text: NUL-separated */
 void tb_argv_join(const char *text, size_t n, char *out, size_t size);
 
+/* ---------------------------------------------------------------- pins.c (front) */
+
+struct tb_pins;
+
+/** tb_pins_new - @plan is borrowed; @folder: the run's own. NULL: no plan, or no memory; all that
+ * follow take NULL */
+struct tb_pins *tb_pins_new(const struct tb_pin_plan *plan, const char *folder);
+void tb_pins_free(struct tb_pins *p);
+/** tb_pins_room - entries that tb_pins_environment() may add */
+size_t tb_pins_room(const struct tb_pins *p);
+/** tb_pins_environment - put the variables in, and the way to the plan; false: no memory */
+bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const char *libdir);
+/** tb_pins_in_child - between fork and exec: what a process hands on */
+void tb_pins_in_child(const struct tb_pins *p);
+/** tb_pins_started - the job was executed as @pid: what its process has of it */
+void tb_pins_started(struct tb_pins *p, pid_t pid);
+/** tb_pins_message - TB_MSG_PIN of @pid; @index: of its struct tb_col_process, 0: it has none */
+void tb_pins_message(struct tb_pins *p, pid_t pid, uint32_t index, const char *text);
+/**
+ * tb_pins_text - text "pins" of the trace (store/FORMAT.md), malloc'ed; NULL: no pins, no memory
+ */
+char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, size_t *n);
+/** tb_pins_report - a line for each pin that is not as asked, and one for all */
+void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char *text), void *arg);
+
 /* ---------------------------------------------------------------- drain.c */
 
 struct tb_drain;
@@ -454,7 +479,8 @@ struct tb_signals {
 enum tb_status tb_job_find(const char *file, int *exit_status, struct tb_error *err) TB_MUST_CHECK;
 /** tb_job_start - fork and exec; the job's environment has the socket and the library */
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
-                            const struct tb_signals *signals, const char *socket, int *exit_status,
+                            const struct tb_signals *signals, struct tb_pins *pins,
+                            const char *socket, int *exit_status,
                             struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_signals_open(struct tb_signals *s, struct tb_error *err) TB_MUST_CHECK;
 void tb_signals_close(struct tb_signals *s);
@@ -465,7 +491,7 @@ void tb_signals_work(struct tb_signals *s, struct tb_job *job);
 
 /** tb_job_environment - the job's environment: malloc'ed array and strings, NULL: no memory */
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
-                          const char *socket);
+                          struct tb_pins *pins, const char *socket);
 void tb_job_environment_free(char **env);
 
 /** tb_environment_value - what follows "<name>=", NULL: not set */

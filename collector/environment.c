@@ -165,19 +165,20 @@ static bool set_attach(char **env, size_t *count, const struct tb_collector_opti
 }
 
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
-                          const char *socket)
+                          struct tb_pins *pins, const char *socket)
 {
     enum { NEW_ENTRIES = 12 };
     size_t count = 0, n = 0;
 
     while (env[count])
         count++;
-    char **copy = calloc(count + NEW_ENTRIES + 1, sizeof(char *));
+    char **copy = calloc(count + NEW_ENTRIES + tb_pins_room(pins) + 1, sizeof(char *));
     bool ok = copy != NULL;
     for (; ok && n < count; n++)
         ok = (copy[n] = strdup(env[n])) != NULL;
     ok = ok && tb_environment_set(copy, &n, TB_WIRE_ENV, socket, 0, true) &&
-         set_attach(copy, &n, o) && tb_cuda_environment(copy, &n, o);
+         set_attach(copy, &n, o) && tb_cuda_environment(copy, &n, o) &&
+         tb_pins_environment(pins, copy, &n, o->libdir);
     if (!ok) {
         tb_job_environment_free(copy);
         return NULL;

@@ -65,9 +65,10 @@ enum tb_status tb_job_find(const char *file, int *exit_status, struct tb_error *
 /* ---------------------------------------------------------------- starting it */
 
 /* In the child. Only what is safe between fork and exec. */
-static void run_child(const struct tb_collector_options *o, const struct tb_signals *s, char **env,
-                      int report)
+static void run_child(const struct tb_collector_options *o, const struct tb_signals *s,
+                      const struct tb_pins *pins, char **env, int report)
 {
+    tb_pins_in_child(pins);
     (void)sigaction(SIGPIPE, &s->pipe, NULL);
     (void)sigaction(SIGXFSZ, &s->file_size, NULL);
     (void)setrlimit(RLIMIT_NOFILE, &s->files);
@@ -79,10 +80,10 @@ static void run_child(const struct tb_collector_options *o, const struct tb_sign
 }
 
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
-                            const struct tb_signals *signals, const char *socket, int *exit_status,
-                            struct tb_error *err)
+                            const struct tb_signals *signals, struct tb_pins *pins,
+                            const char *socket, int *exit_status, struct tb_error *err)
 {
-    char **env = tb_job_environment(environ, o, socket);
+    char **env = tb_job_environment(environ, o, pins, socket);
     enum tb_status st = TB_OK;
     int report[2] = {-1, -1}, sys = 0;
 
@@ -98,7 +99,7 @@ enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_option
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     job->pid = fork();
     if (job->pid == 0)
-        run_child(o, signals, env, report[1]);
+        run_child(o, signals, pins, env, report[1]);
     if (job->pid < 0) {
         st = tb_fail_sys(err, TB_ERR_SYS, errno, "cannot fork");
         goto out;
@@ -108,6 +109,8 @@ enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_option
     if (read(report[0], &sys, sizeof(sys)) == (ssize_t)sizeof(sys)) {
         (void)waitpid(job->pid, NULL, 0);
         st = not_run(o->argv[0], sys, exit_status, err);
+    } else {
+        tb_pins_started(pins, job->pid);
     }
 out:
     for (int i = 0; i < 2; i++)

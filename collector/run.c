@@ -32,6 +32,7 @@ struct tb_col {
     struct tb_drain *drain;
     struct tb_watch *watch;
     struct tb_wire_bell *bell;
+    struct tb_pins *pins;
     struct tb_col_process *processes, **last_process;
     struct tb_signals signals;
     struct tb_job job;
@@ -175,9 +176,10 @@ static void on_log(struct tb_col *c, struct tb_col_process *p, const struct tb_w
 static void on_message(void *arg, pid_t pid, const struct tb_wire_msg *msg, int fd)
 {
     struct tb_col *c = arg;
-    struct tb_col_process *p = by_nonce(c, msg->nonce);
+    struct tb_col_process *p = msg->nonce ? by_nonce(c, msg->nonce) : alive_by_pid(c, pid);
 
-    (void)pid;
+    if (msg->kind == TB_MSG_PIN)
+        tb_pins_message(c->pins, pid, p ? p->index : 0, msg->text);
     if (p && msg->kind == TB_MSG_SNAPSHOT && fd >= 0) {
         tb_drain_post(c->drain,
                       &(struct tb_drain_cmd){.kind = TB_DRAIN_SNAPSHOT, .process = p, .fd = fd});
@@ -396,6 +398,26 @@ static void follow_job(struct tb_col *c)
         one_round(c);
 }
 
+/* ---------------------------------------------------------------- pins */
+
+/* At the beginning, too: what was asked for is in the trace of a run that was killed. */
+static void store_pins(struct tb_col *c)
+{
+    struct tb_error err = {0};
+    size_t n = 0;
+    char *text = tb_pins_text(c->pins, c->processes, &n);
+
+    if (text && (tb_store_text(c->store, "pins", text, n, &err) != TB_OK ||
+                 tb_store_flush(c->store, &err) != TB_OK))
+        keep_line(c, err.text);
+    free(text);
+}
+
+static void report_line(void *arg, const char *text)
+{
+    keep_line(arg, text);
+}
+
 /* ---------------------------------------------------------------- the end */
 
 static void cover(struct tb_col *c, struct tb_col_process *p, const char *kind, const char *subject,
@@ -526,6 +548,8 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
         keep_line(c, "no event matched --snapshot; names are as 'twinbit show TRACE events' prints "
                      "them, and bytes of a graph's nodes are not kept");
     name_processes(c);
+    store_pins(c);
+    tb_pins_report(c->pins, report_line, c);
     if (tb_store_flush(c->store, &err) != TB_OK) /* said when it is closed */
         err = (struct tb_error){0};
     fill_result(c, &counts, result);
@@ -557,6 +581,7 @@ static void release(struct tb_col *c)
         tb_drain_post(c->drain, &(struct tb_drain_cmd){.kind = TB_DRAIN_END});
         (void)!tb_drain_join(c->drain, NULL, NULL);
     }
+    tb_pins_free(c->pins); /* its file lies in the server's folder */
     tb_server_close(c->server);
     tb_signals_close(&c->signals);
     drop_trace(c);
@@ -585,9 +610,12 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
         st = open_all(c, err);
     if (st == TB_OK && !(c->watch = tb_watch_new(tb_server_helper(c->server))))
         st = tb_fail(err, TB_ERR_NOMEM, "no memory for the collector");
-    if (st == TB_OK)
-        st = tb_job_start(&c->job, &c->effective, &c->signals, tb_server_path(c->server),
+    if (st == TB_OK) {
+        c->pins = tb_pins_new(c->o->pins, tb_server_folder(c->server));
+        store_pins(c);
+        st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, tb_server_path(c->server),
                           &exit_status, err);
+    }
     if (st != TB_OK) {
         result->exit_status = exit_status;
         return st;

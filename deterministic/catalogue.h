@@ -94,7 +94,8 @@ struct tb_pin {
     const char *cost_note;
     const char *const *needs; /* ids, ends with NULL */
     const struct tb_pin_conflict *conflicts;
-    const char *note; /* may be NULL */
+    const char *note;    /* may be NULL */
+    const char *missing; /* what this version does not do of it: it is never set; NULL: built */
     enum tb_pin_confirmed confirmed;
     const char *doubt;          /* may be NULL */
     const char *const *sources; /* ends with NULL, at least one */

@@ -23,7 +23,7 @@ KINDS = {  # section -> key -> (times at least, times at most)
     "group": {"title": (1, 1)},
     "pin": {"pins": (1, 1), "mechanism": (1, 1), "sets": (1, 1), "since": (1, 1), "single": (0, 1), "reader": (1, 1),
             "verify": (1, 1), "cost": (1, 1), "needs": (0, 1), "conflict": (0, 16), "note": (0, 1),
-            "confirmed": (1, 1), "doubt": (0, 1), "source": (1, 16)},
+            "missing": (0, 1), "confirmed": (1, 1), "doubt": (0, 1), "source": (1, 16)},
 }
 PROFILES = ["observe", "basic", "strict", "portable"]  # enum tb_pin_profile
 COSTS = ["none", "small", "large", "varies", "unknown"]  # enum tb_pin_cost
@@ -171,6 +171,8 @@ class Catalogue:
         self.check_others(s)
         if s.get("confirmed") == "no" and "doubt" not in s.keys:
             self.error(s.where("confirmed"), f"pin '{s.name}' is not confirmed: say with 'doubt = ...' what is not known")
+        if s.get("mechanism") == "env" and not re.fullmatch(r"[A-Z][A-Z0-9_]*(, [A-Z][A-Z0-9_]*)*", s.get("sets")):
+            self.error(s.where("sets"), f"'{s.get('sets')}' is no list of variables: write NAME, or NAME, NAME")
         for line, source in s.all("source"):
             if "://" in source and not re.fullmatch(r"https://[^\s]+", source):
                 self.error(line, f"'{source}' is no address: write https://..., nothing behind it")
@@ -288,7 +290,7 @@ def write_c(out, c):
             "since": quoted(p.get("since")), "value": f"{{{values}}}", "single": quoted(p.get("single")),
             "reader": "TB_PIN_READER_" + p.get("reader").upper(), "verify": quoted(p.get("verify")),
             "cost": "TB_PIN_COST_" + cost.upper(), "cost_note": quoted(why), "needs": f"needs_{i}",
-            "conflicts": f"conflicts_{i}", "note": quoted(p.get("note")),
+            "conflicts": f"conflicts_{i}", "note": quoted(p.get("note")), "missing": quoted(p.get("missing")),
             "confirmed": "TB_PIN_CONFIRMED_" + p.get("confirmed").upper(), "doubt": quoted(p.get("doubt")),
             "sources": f"sources_{i}"}
         out.write("    {" + ",\n     ".join(f".{k} = {v}" for k, v in fields.items() if v != "NULL") + "},\n")
@@ -329,7 +331,8 @@ HEAD = """# Pins
 
 A pin takes one source of difference between two runs away: a seed, a number of threads, an algorithm. This is the
 catalogue of pins that twinbit knows: what each sets, in which profile, how it is read back, what it costs and what it
-collides with. `twinbit pins` prints the same. It is a description: no command sets a pin yet.
+collides with. `twinbit pins` prints the same; `twinbit run --pin` puts pins in ([pinning.md](pinning.md)). A pin with a
+line *missing* is known and not yet built: who asks for it is told.
 
 | profile | means |
 |---|---|
@@ -386,7 +389,7 @@ def write_pin(out, c, p):
         out.write(f"- needs: {', '.join(code(n) for n in p.get('needs').split())}\n")
     for job, other, reason in c.conflicts(p):
         out.write(f"- conflicts with {'the job: ' if job else ''}{code(other)}: {reason}\n")
-    for key in ("note", "doubt"):
+    for key in ("note", "missing", "doubt"):
         if p.get(key):
             out.write(f"- {key}: {p.get(key)}\n")
     out.write("- source: " + "; ".join(f"<{s}>" if s.startswith("https://") else s for _, s in p.all("source")) + "\n")

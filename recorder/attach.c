@@ -123,6 +123,7 @@ static bool start(void)
         (void)__register_atfork(before_fork, NULL, in_child, &__dso_handle);
     tb_rt.generation = 1;
     tb_rt_api_init(&tb_rt.api);
+    tb_rt_pins();
     set_state(TB_RT_ON);
     return true;
 }

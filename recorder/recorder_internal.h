@@ -196,6 +196,11 @@ void *tb_rt_real_dlsym(void *handle, const char *name);
  */
 void *tb_rt_symbol_by_hand(const char *name);
 
+/* ---------------------------------------------------------------- pins.c */
+
+/** tb_rt_pins - tell the collector what became of pins that libc alone can read back */
+void tb_rt_pins(void);
+
 /* ---------------------------------------------------------------- thread.c */
 
 struct tb_rec_thread *tb_rt_self(void);

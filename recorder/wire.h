@@ -43,9 +43,12 @@
 #endif
 #include <stdint.h>
 
-#define TB_WIRE_VERSION 2u
+#define TB_WIRE_VERSION 3u
 #define TB_WIRE_MAGIC 0x31425754u /* "TWB1" */
 #define TB_WIRE_ENV "TWINBIT_SOCKET"
+#define TB_WIRE_PINS                                                                               \
+    "TWINBIT_PIN_PLAN" /* path of what pins are asked for: deterministic/plan.h                    \
+                        */
 #define TB_WIRE_NOTE "unattached-"
 #define TB_WIRE_RING_DATA (256u * 1024u)
 #define TB_WIRE_RING_PAGE 4096u
@@ -64,6 +67,10 @@ enum tb_wire_msg_kind {
     TB_MSG_IMAGE = 7, /* descriptor: memfd with code of a module, as the job gave it to the driver:
                        * a fat binary, PTX or a cubin; reply: descriptor of struct
                        * tb_wire_kernels, at most TB_WIRE_IMAGE_MS later; REFUSED: no PTX in it */
+    TB_MSG_PIN = 8,   /* text: what became of pins, lines ID \t STATE \t STEP \t VALUE \t WHERE \n;
+                       * STATE of enum tb_pin_state by its name, STEP "-" before the first, WHERE a
+                       * line of the job's source or "". From any process, attached or not: nonce may
+                       * be 0 */
 };
 #define TB_WIRE_IMAGE_MS 30000u
 

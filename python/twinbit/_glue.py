@@ -104,6 +104,7 @@ class _State:
         self.rng_first = {}  # state of each global generator when it was first seen
         self.sources = set()
         self.optimizers = {}  # id -> weakref of those that ended a step
+        self.pins = None
 
     def intern(self, text):
         found = self.ids.get(text)
@@ -225,6 +226,25 @@ def _after_optim(mod):
         return step
 
     mod.Optimizer.profile_hook_step = staticmethod(profile_hook_step)
+
+
+def _after_dataloader(module):
+    """What a worker made arrives when it is ready: taking it in is torch's plumbing, at a time that the clock decides,
+    and no operator of the job's."""
+    import functools
+
+    owner = module._MultiProcessingDataLoaderIter
+    inner = owner._try_get_data
+
+    @functools.wraps(inner)
+    def _try_get_data(self, *args, **kwargs):
+        _lib.twinbit_suppress(1)
+        try:
+            return inner(self, *args, **kwargs)
+        finally:
+            _lib.twinbit_suppress(-1)
+
+    owner._try_get_data = _try_get_data
 
 
 def _resumed_step(optimizer):
@@ -570,9 +590,27 @@ def _note_compiled():
     )
 
 
+def _load_pins():
+    """Reads pins back; loaded before by the import hook where some had to be set."""
+    module = sys.modules.get("_twinbit_pins")
+    if module is None:
+        import importlib.util
+        import os
+
+        where = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_pins.py")
+        spec = importlib.util.spec_from_file_location("_twinbit_pins", where)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["_twinbit_pins"] = module
+        spec.loader.exec_module(module)
+        module.load()
+    return module
+
+
 def _end_step(optimizer, number):
     _lib.twinbit_suppress(1)
     try:
+        _state.pins = _state.pins or _load_pins()
+        _state.pins.step(number)
         _note_compiled()
         if _state.first_step:
             _state.first_step = False
@@ -769,6 +807,7 @@ def install(tap_path):
     wanted = {
         "torch.nn.modules.module": _after_module,
         "torch.optim.optimizer": _after_optim,
+        "torch.utils.data.dataloader": _after_dataloader,
         "numpy.random": _after_numpy_random,
         "torch._dynamo.callback": _after_dynamo_callback,
         "torch._dynamo.eval_frame": _after_eval_frame,

@@ -1,7 +1,9 @@
-"""twinbit run --attach python: what a preloaded library does otherwise.
+"""Found first on PYTHONPATH, before the job's first line; runs the job's own sitecustomize behind it.
 
-Found first on PYTHONPATH; runs the job's own sitecustomize, and waits for torch._C to be imported. Then
+twinbit run --attach python: what a preloaded library does otherwise. Waits for torch._C to be imported; then
 libtwinbit.so is loaded and asked for a "PyInit" symbol: the moment at which it attaches (recorder/hook.c).
+
+twinbit run --pin: sets the pins that only an interpreter can set (python/twinbit/_pins.py).
 """
 
 import os
@@ -68,8 +70,24 @@ def _run_the_jobs_own():
     spec.loader.exec_module(module)
 
 
+def _pins():
+    import importlib.util
+
+    try:
+        where = os.path.join(os.path.dirname(_FOLDER), "twinbit", "_pins.py")
+        spec = importlib.util.spec_from_file_location("_twinbit_pins", where)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["_twinbit_pins"] = module
+        spec.loader.exec_module(module)
+        module.start()
+    except Exception:
+        pass  # the job goes on; each pin that was asked for is then "unseen"
+
+
 def _start():
-    if os.environ.get("TWINBIT_SOCKET"):
+    if os.environ.get("TWINBIT_PIN_PLAN"):
+        _pins()
+    if os.environ.get("TWINBIT_SOCKET") and "libtwinbit.so" not in os.environ.get("LD_PRELOAD", ""):
         sys.meta_path.insert(0, _Finder())
     # neither a path nor a variable of ours is left for the job to trip over
     while _FOLDER in sys.path:

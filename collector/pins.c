@@ -1,0 +1,481 @@
+/*
+ * Pins of a run: put into the job's environment and process, handed to what reads them back, and
+ * what that said. The plan itself is deterministic/plan.h's. The front's; one thread.
+ */
+#include "collector/collector_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "deterministic/plan.h"
+
+#define MAX_ROWS 16384u
+#define MAX_LINES 12u
+#define VALUE_TEXT 160
+
+/* What one process said of one pin, the newest that matters */
+struct row {
+    pid_t pid;
+    uint32_t index; /* order of attach of the process then known by this pid, 0: none */
+    size_t choice;
+    enum tb_pin_state state;
+    uint64_t changes;
+    char step[24], value[VALUE_TEXT], where[VALUE_TEXT];
+    char argv[VALUE_TEXT]; /* of a process that had not attached then */
+};
+
+struct tb_pins {
+    const struct tb_pin_plan *plan;
+    bool *jobs;              /* of each choice: the job's environment or process has its own */
+    char (*own)[VALUE_TEXT]; /* ... and this */
+    bool refused_aslr;
+    char path[160];
+    struct row *row;
+    uint32_t rows, room;
+};
+
+struct tb_pins *tb_pins_new(const struct tb_pin_plan *plan, const char *folder)
+{
+    struct tb_pins *p = plan ? calloc(1, sizeof(*p)) : NULL;
+
+    if (!p)
+        return NULL;
+    p->plan = plan;
+    p->jobs = calloc(plan->count, sizeof(*p->jobs));
+    p->own = calloc(plan->count, sizeof(*p->own));
+    (void)snprintf(p->path, sizeof(p->path), "%.120s/pins", folder);
+    if (p->jobs && p->own)
+        return p;
+    tb_pins_free(p);
+    return NULL;
+}
+
+void tb_pins_free(struct tb_pins *p)
+{
+    if (!p)
+        return;
+    (void)unlink(p->path);
+    free(p->jobs);
+    free(p->own);
+    free(p->row);
+    free(p);
+}
+
+/* ---------------------------------------------------------------- before the job */
+
+/* The next name of "A, B"; NULL at the end */
+static const char *next_name(const char *at, char *name, size_t size)
+{
+    size_t n = strcspn(at, ",");
+
+    if (!*at || n >= size)
+        return NULL;
+    memcpy(name, at, n);
+    name[n] = 0;
+    return at + n + strspn(at + n, ", ");
+}
+
+/* Does the job have it already, and another? Then it wins, unless pins are forced. */
+static bool jobs_own(struct tb_pins *p, size_t i, const char *value)
+{
+    const struct tb_pin_choice *c = &p->plan->choice[i];
+
+    if (!value || c->add || strcmp(value, c->value) == 0)
+        return false;
+    (void)snprintf(p->own[i], VALUE_TEXT, "%s", value);
+    p->jobs[i] = !p->plan->force;
+    return p->jobs[i];
+}
+
+static bool set_variables(struct tb_pins *p, size_t i, char **env, size_t *count)
+{
+    const struct tb_pin_choice *c = &p->plan->choice[i];
+    char name[128];
+
+    for (const char *at = c->pin->sets; (at = next_name(at, name, sizeof(name))) != NULL;)
+        if (jobs_own(p, i, tb_environment_value(env, name)))
+            return true;
+    for (const char *at = c->pin->sets; (at = next_name(at, name, sizeof(name))) != NULL;) {
+        const char *before = tb_environment_value(env, name);
+        if (c->add && before && strstr(before, c->value))
+            continue;
+        if (!tb_environment_set(env, count, name, c->value, c->add ? ' ' : 0, false))
+            return false;
+    }
+    return true;
+}
+
+size_t tb_pins_room(const struct tb_pins *p)
+{
+    return p ? 2 * p->plan->count + 2 : 0;
+}
+
+static void look_at_umask(struct tb_pins *p, size_t i)
+{
+    mode_t now = umask(077), wanted = (mode_t)strtoul(p->plan->choice[i].value, NULL, 8);
+    char text[8];
+
+    (void)umask(now);
+    (void)snprintf(text, sizeof(text), "%03o", (unsigned)now & 0777u);
+    if ((now | wanted) != wanted) /* stricter than ours */
+        (void)jobs_own(p, i, text);
+}
+
+static bool write_plan(struct tb_pins *p)
+{
+    FILE *f = fopen(p->path, "wxe");
+
+    if (!f)
+        return false;
+    tb_pin_plan_write(p->plan, p->jobs, f);
+    return fclose(f) == 0;
+}
+
+bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const char *libdir)
+{
+    char hook[TB_COL_TEXT];
+
+    if (!p)
+        return true;
+    for (size_t i = 0; i < p->plan->count; i++) {
+        const struct tb_pin_choice *c = &p->plan->choice[i];
+        if (c->request != TB_PIN_SET)
+            continue;
+        if (c->pin->mechanism == TB_PIN_ENV && !set_variables(p, i, env, count))
+            return false;
+        if (strcmp(c->pin->id, "system.umask") == 0)
+            look_at_umask(p, i);
+    }
+    if (!write_plan(p)) /* then nothing reads back: each pin is "unseen" */
+        return true;
+    if (!tb_environment_set(env, count, TB_WIRE_PINS, p->path, 0, true))
+        return false;
+    if (!tb_pin_plan_needs(p->plan, TB_PIN_PYTHON) && !tb_pin_plan_needs(p->plan, TB_PIN_TORCH))
+        return true;
+    (void)snprintf(hook, sizeof(hook), "%s/python/hook", libdir);
+    const char *before = tb_environment_value(env, "PYTHONPATH");
+    if (before && strncmp(before, hook, strlen(hook)) == 0)
+        return true; /* --attach python */
+    return tb_environment_set(env, count, "PYTHONPATH", hook, ':', true);
+}
+
+static const struct tb_pin_choice *set_choice(const struct tb_pins *p, const char *id)
+{
+    const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, id);
+
+    return c && c->request == TB_PIN_SET && !p->jobs[c - p->plan->choice] ? c : NULL;
+}
+
+void tb_pins_in_child(const struct tb_pins *p)
+{
+    const struct tb_pin_choice *c;
+
+    if (!p)
+        return;
+    if (set_choice(p, "system.aslr"))
+        (void)personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
+    if ((c = set_choice(p, "system.umask")) != NULL)
+        (void)umask((mode_t)strtoul(c->value, NULL, 8));
+}
+
+/* ---------------------------------------------------------------- what came of it */
+
+static struct row *find_row(struct tb_pins *p, pid_t pid, size_t choice)
+{
+    for (uint32_t i = 0; i < p->rows; i++)
+        if (p->row[i].pid == pid && p->row[i].choice == choice)
+            return &p->row[i];
+    if (p->rows == MAX_ROWS)
+        return NULL;
+    if (p->rows == p->room) {
+        uint32_t room = p->room ? 2 * p->room : 256;
+        void *grown = realloc(p->row, room * sizeof(*p->row));
+        if (!grown)
+            return NULL;
+        p->row = grown;
+        p->room = room;
+    }
+    struct row *r = &p->row[p->rows++];
+    *r = (struct row){.pid = pid, .choice = choice};
+    return r;
+}
+
+/* Of two good states the stronger: a library's own word outweighs that of its variable */
+static bool good(enum tb_pin_state state)
+{
+    return state == TB_PIN_WAS_READ || state == TB_PIN_WAS_GIVEN || state == TB_PIN_WAS_HELD;
+}
+
+/* What was lost stays lost, whatever is seen later; the first change is the one that is told. */
+static void take(struct row *r, enum tb_pin_state state, const char *step, const char *value,
+                 const char *where)
+{
+    if (state == TB_PIN_WAS_CHANGED && r->changes++)
+        return;
+    if (r->value[0] && good(state) && (!good(r->state) || state < r->state))
+        return;
+    r->state = state;
+    (void)snprintf(r->step, sizeof(r->step), "%s", step);
+    (void)snprintf(r->value, sizeof(r->value), "%s", value);
+    (void)snprintf(r->where, sizeof(r->where), "%s", where);
+}
+
+static void read_command(pid_t pid, char *out, size_t size)
+{
+    char text[TB_COL_TEXT];
+    ssize_t n = tb_proc_read(pid, "cmdline", text, sizeof(text));
+
+    if (n > 0)
+        tb_argv_join(text, (size_t)n, out, size);
+}
+
+static void take_line(struct tb_pins *p, pid_t pid, uint32_t index, char *line)
+{
+    char *field[5] = {line};
+    enum tb_pin_state state;
+
+    for (size_t i = 1; i < TB_ARRAY_LEN(field); i++) {
+        char *tab = strchr(field[i - 1], '\t');
+        if (!tab)
+            return;
+        *tab = 0;
+        field[i] = tab + 1;
+    }
+    const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, field[0]);
+    if (!c || !tb_pin_state_find(field[1], &state))
+        return;
+    size_t choice = (size_t)(c - p->plan->choice);
+    if (p->jobs[choice] && state == TB_PIN_WAS_READ)
+        state = TB_PIN_WAS_JOB;
+    if (c->request == TB_PIN_UNBUILT)
+        state = TB_PIN_WAS_UNBUILT;
+    struct row *r = find_row(p, pid, choice);
+    if (!r)
+        return;
+    r->index = index ? index : r->index;
+    if (!r->index && !r->argv[0])
+        read_command(pid, r->argv, sizeof(r->argv));
+    take(r, state, field[2], field[3], field[4]);
+}
+
+void tb_pins_message(struct tb_pins *p, pid_t pid, uint32_t index, const char *text)
+{
+    char copy[sizeof(((struct tb_wire_msg *)0)->text)], *rest = copy;
+
+    if (!p)
+        return;
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    (void)tb_plain(copy, true);
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+        if (*line)
+            take_line(p, pid, index, line);
+}
+
+static void started_with(struct tb_pins *p, pid_t pid, const char *id, bool held, const char *value)
+{
+    const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, id);
+    size_t choice = (size_t)(c - p->plan->choice);
+    struct row *r = find_row(p, pid, choice);
+    bool set = c->request == TB_PIN_SET;
+
+    if (r)
+        take(r,
+             !set              ? TB_PIN_WAS_READ
+             : p->jobs[choice] ? TB_PIN_WAS_JOB
+             : held            ? TB_PIN_WAS_HELD
+                               : TB_PIN_WAS_REFUSED,
+             "-", value, "");
+}
+
+void tb_pins_started(struct tb_pins *p, pid_t pid)
+{
+    char text[8192], wanted[16];
+
+    if (!p)
+        return;
+    if (tb_proc_read(pid, "personality", text, sizeof(text)) > 0) {
+        bool off = strtoul(text, NULL, 16) & ADDR_NO_RANDOMIZE;
+        started_with(p, pid, "system.aslr", off, off ? "on" : "off");
+    }
+    const char *line =
+        tb_proc_read(pid, "status", text, sizeof(text)) > 0 ? strstr(text, "\nUmask:") : NULL;
+    if (!line)
+        return;
+    const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, "system.umask");
+    (void)snprintf(wanted, sizeof(wanted), "%03lo", strtoul(line + 7, NULL, 8));
+    started_with(p, pid, "system.umask", c->value && strcmp(c->value, wanted) == 0, wanted);
+}
+
+/* ---------------------------------------------------------------- the trace */
+
+static bool was_asked(const struct tb_pin_choice *c)
+{
+    return c->request == TB_PIN_SET || c->request == TB_PIN_UNBUILT;
+}
+
+static bool seen(const struct tb_pins *p, size_t choice)
+{
+    for (uint32_t i = 0; i < p->rows; i++)
+        if (p->row[i].choice == choice)
+            return true;
+    return false;
+}
+
+/* State of a pin of which no process said anything */
+static enum tb_pin_state unsaid(const struct tb_pins *p, size_t i)
+{
+    return p->plan->choice[i].request == TB_PIN_UNBUILT ? TB_PIN_WAS_UNBUILT
+           : p->jobs[i]                                 ? TB_PIN_WAS_JOB
+                                                        : TB_PIN_WAS_UNSEEN;
+}
+
+static void put_row(FILE *f, const char *process, const struct tb_pin_choice *c,
+                    enum tb_pin_state state, const char *value, const char *step, const char *where)
+{
+    const char *asked = was_asked(c) ? c->value : c->request == TB_PIN_KEEP ? "@keep" : "";
+
+    (void)fprintf(f, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c->pin->id, tb_pin_state_name(state),
+                  asked, value, c->source ? c->source : "", process, step, where);
+}
+
+static const char *process_of(const struct row *r, const struct tb_col_process *all)
+{
+    for (; all; all = all->next)
+        if (r->index ? all->index == r->index : all->pid == r->pid)
+            return all->identity[0] ? all->identity : all->argv;
+    return r->argv[0] ? r->argv : "the job";
+}
+
+char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, size_t *n)
+{
+    char *text = NULL;
+    FILE *f = p ? open_memstream(&text, n) : NULL;
+
+    if (!f)
+        return NULL;
+    (void)fprintf(f, "profile\t%s\tseed\t%llu\tforce\t%d\n",
+                  tb_pin_profile_text(p->plan->profile)->name, (unsigned long long)p->plan->seed,
+                  p->plan->force);
+    for (size_t i = 0; i < p->plan->count; i++) {
+        const struct tb_pin_choice *c = &p->plan->choice[i];
+        if (!seen(p, i) && was_asked(c))
+            put_row(f, "", c, unsaid(p, i), p->jobs[i] ? p->own[i] : "", "-", "");
+        for (uint32_t k = 0; k < p->rows; k++)
+            if (p->row[k].choice == i)
+                put_row(f, process_of(&p->row[k], all), c, p->row[k].state, p->row[k].value,
+                        p->row[k].step, p->row[k].where);
+    }
+    if (fclose(f) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* ---------------------------------------------------------------- what the user sees */
+
+/* The worst that any process said of it */
+static enum tb_pin_state worst(const struct tb_pins *p, size_t choice, const struct row **which)
+{
+    static const int rank[TB_PIN_STATES] = {
+        [TB_PIN_WAS_READ] = 0,    [TB_PIN_WAS_GIVEN] = 1,   [TB_PIN_WAS_HELD] = 2,
+        [TB_PIN_WAS_UNSEEN] = 2,  [TB_PIN_WAS_UNBUILT] = 2, [TB_PIN_WAS_JOB] = 3,
+        [TB_PIN_WAS_REFUSED] = 4, [TB_PIN_WAS_MISSED] = 5,  [TB_PIN_WAS_CHANGED] = 6,
+    };
+    enum tb_pin_state state = TB_PIN_WAS_READ;
+
+    *which = NULL;
+    for (uint32_t i = 0; i < p->rows; i++)
+        if (p->row[i].choice == choice && (!*which || rank[p->row[i].state] > rank[state])) {
+            state = p->row[i].state;
+            *which = &p->row[i];
+        }
+    return *which ? state : unsaid(p, choice);
+}
+
+static void warn(const struct tb_pins *p, size_t i, enum tb_pin_state state, const struct row *r,
+                 void (*line)(void *arg, const char *text), void *arg)
+{
+    const struct tb_pin_choice *c = &p->plan->choice[i];
+    const char *value = r ? r->value : p->own[i];
+    const char *kept = c->request == TB_PIN_SET ? c->value : "what it was";
+    char text[700], place[VALUE_TEXT + 48] = "";
+
+    if (r && r->where[0])
+        (void)snprintf(place, sizeof(place), " at %s%s%s", r->where,
+                       r->step[0] == '-' ? "" : " in step ", r->step[0] == '-' ? "" : r->step);
+    else if (r && r->step[0] != '-')
+        (void)snprintf(place, sizeof(place), " in step %s", r->step);
+    if (state == TB_PIN_WAS_CHANGED)
+        (void)snprintf(text, sizeof(text), "pin %s: the job changed it from %s to %s%s", c->pin->id,
+                       kept, value, place);
+    else if (state == TB_PIN_WAS_JOB)
+        (void)snprintf(text, sizeof(text), "pin %s: the job has %s%s, which wins over %s%s",
+                       c->pin->id, value, place, kept,
+                       c->pin->mechanism == TB_PIN_ENV ? " (--force-pins turns that round)" : "");
+    else if (state == TB_PIN_WAS_REFUSED)
+        (void)snprintf(text, sizeof(text), "pin %s: requested, refused: it is %s", c->pin->id,
+                       value);
+    else
+        (void)snprintf(text, sizeof(text), "pin %s: set to %s, but %s was seen%s", c->pin->id, kept,
+                       value, place);
+    line(arg, text);
+}
+
+static bool warns(enum tb_pin_state state)
+{
+    return state == TB_PIN_WAS_CHANGED || state == TB_PIN_WAS_JOB || state == TB_PIN_WAS_MISSED ||
+           state == TB_PIN_WAS_REFUSED;
+}
+
+/* @n: held, of all, given, not as asked, unseen, unbuilt */
+static void sum_up(const struct tb_pins *p, const uint32_t n[6], char *out, size_t size)
+{
+    static const char *const what[] = {"given to libraries that do not tell", "not as asked",
+                                       "of what the job did not use",
+                                       "that this version cannot set"};
+    size_t used = (size_t)snprintf(out, size, "pins (%s): %u of %u seen to hold",
+                                   tb_pin_profile_text(p->plan->profile)->name, n[0], n[1]);
+
+    for (size_t i = 0; i < TB_ARRAY_LEN(what) && used < size; i++)
+        if (n[2 + i])
+            used += (size_t)snprintf(out + used, size - used, ", %u %s", n[2 + i], what[i]);
+}
+
+void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char *text), void *arg)
+{
+    uint32_t held = 0, given = 0, unseen = 0, unbuilt = 0, told = 0, asked = 0;
+    const struct row *r;
+    char text[300];
+
+    for (size_t i = 0; p && i < p->plan->count; i++) {
+        const struct tb_pin_choice *c = &p->plan->choice[i];
+        if (!was_asked(c) && c->request != TB_PIN_KEEP)
+            continue;
+        enum tb_pin_state state = worst(p, i, &r);
+        asked += was_asked(c);
+        held += was_asked(c) && state == TB_PIN_WAS_HELD;
+        given += was_asked(c) && state == TB_PIN_WAS_GIVEN;
+        unseen += was_asked(c) && state == TB_PIN_WAS_UNSEEN;
+        unbuilt += was_asked(c) && state == TB_PIN_WAS_UNBUILT;
+        bool follows = state == TB_PIN_WAS_JOB && c->value && strcmp(c->value, "@seed") == 0;
+        if ((was_asked(c) || r) && warns(state) && !follows && told++ < MAX_LINES)
+            warn(p, i, state, r, line, arg);
+    }
+    if (told > MAX_LINES) {
+        (void)snprintf(text, sizeof(text), "... and %u pins more", told - MAX_LINES);
+        line(arg, text);
+    }
+    if (!asked)
+        return;
+    sum_up(p,
+           (const uint32_t[]){held, asked, given, asked - held - given - unseen - unbuilt, unseen,
+                              unbuilt},
+           text, sizeof(text));
+    line(arg, text);
+}

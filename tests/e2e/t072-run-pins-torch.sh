@@ -1,0 +1,68 @@
+# labels: torch
+# timeout: 300
+# Pins in a job of torch: two runs that do not seed are identical; who changes one is named with the line; data workers.
+need_torch
+cat >job.py <<'END'
+import sys
+import numpy, torch
+from torch.utils.data import DataLoader, TensorDataset
+
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.arange(64.0).reshape(8, 8)), batch_size=4, shuffle=True, num_workers=2)
+for epoch in range(2):
+    for (x,) in loader:
+        optimizer.zero_grad()
+        (model(x) * torch.rand(8)).sum().backward()
+        optimizer.step()
+    if epoch == 0 and "change" in sys.argv:
+        torch.use_deterministic_algorithms(False)
+        torch.manual_seed(5)
+        torch.set_num_threads(1)
+print(numpy.random.rand(), torch.rand(1).item())
+END
+run() { "$TWINBIT" run --force "$@"; }
+pin() { "$TWINBIT" show "$1" pins | grep -E "^[a-z]+ +$2 " >pin || fail "no row of '$2' in $1"; }
+
+# observed: nothing is set, all is read; the runs differ
+run --quiet -o a.twinbit -- "$PYTHON" job.py >a
+run --quiet -o b.twinbit -- "$PYTHON" job.py >b
+cmp -s a b && fail "runs without a seed are equal"
+pin a.twinbit torch.deterministic
+contains pin "observed False, step 0"
+pin a.twinbit cpu.torch_threads
+contains pin "read "
+
+# pinned: equal, and each pin is seen to hold
+run -o a.twinbit --pin strict -- "$PYTHON" job.py >a 2>said
+run --quiet -o b.twinbit --pin strict -- "$PYTHON" job.py >b
+cmp a b || fail "runs under strict differ"
+expect 0 "$TWINBIT" diff a.twinbit b.twinbit
+contains out "IDENTICAL"
+lacks said "twinbit: pin "
+matches said 'pins \(strict\): 1[0-9] of'
+for id in torch.seed torch.deterministic torch.fill torch.mkldnn_deterministic data.in_order data.base_seed data.sampler \
+    data.worker_numpy cpu.torch_threads cpu.omp_dynamic python.numpy_legacy cuda.cudnn_benchmark; do
+    pin a.twinbit $id
+    contains pin "held "
+done
+contains <("$TWINBIT" show a.twinbit pins | grep worker_numpy) "fork#1"
+
+# changed halfway: who, where, when; forced, it stays
+run -o c.twinbit --pin strict -- "$PYTHON" job.py change >/dev/null 2>err
+contains err "pin torch.deterministic: the job changed it from True to False at job.py:14 in step 2"
+contains err "pin torch.seed: the job has 5 at job.py:15 in step 2, which wins over"
+threads=$("$PYTHON" -c 'import torch; print(torch.get_num_threads())')
+if [ "$threads" -ne 1 ]; then
+    contains err "pin cpu.torch_threads: the job changed it from what it was to 1 at job.py:16 in step 2"
+fi
+run -o d.twinbit --pin strict --force-pins -- "$PYTHON" job.py change >/dev/null 2>err
+pin d.twinbit torch.deterministic
+contains pin "observed True (the job asked for False)"
+lacks err "pin torch.deterministic"
+
+# level boundary and --attach python take pins as well
+run --quiet -o e.twinbit --pin strict --level boundary --attach python -- "$PYTHON" job.py >e
+cmp a e || fail "pins with --attach python"
+pin e.twinbit torch.deterministic
+contains pin "held "
