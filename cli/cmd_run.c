@@ -273,6 +273,24 @@ out:
     return status;
 }
 
+/* What does not fit is not said: half of it would be another plan */
+static void say_asked(const struct run *run, struct tb_pin_plan *plan)
+{
+    char word[600], *out = plan->asked;
+    size_t n = 0, size = sizeof(plan->asked);
+
+    for (size_t i = 0; i < run->pins.count && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s--pin %s", i ? " " : "",
+                              tb_shell_word(run->pins.item[i], word, sizeof(word)));
+    if (run->pin_seed && n < size)
+        n += (size_t)snprintf(out + n, size - n, "%s--pin-seed %llu", n ? " " : "",
+                              (unsigned long long)run->pin_seed);
+    if (run->force_pins && n < size)
+        n += (size_t)snprintf(out + n, size - n, "%s--force-pins", n ? " " : "");
+    if (n >= size)
+        out[0] = 0;
+}
+
 /* NULL: @err says which word was wrong */
 static struct tb_pin_plan *make_plan(const struct run *run, struct tb_error *err)
 {
@@ -289,6 +307,7 @@ static struct tb_pin_plan *make_plan(const struct run *run, struct tb_error *err
         return NULL;
     }
     plan->force = run->force_pins;
+    say_asked(run, plan);
     for (size_t i = 0; i < plan->notes && !run->rec.quiet; i++)
         tb_log("%s", plan->note[i]);
     return plan;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "deterministic/plan.h"
 #include "fingerprint/fingerprint.h"
 
 #define GIT_MS 3000u
@@ -201,6 +202,8 @@ static void what_was_asked(struct tb_store *store, const struct tb_collector_opt
         meta(store, "snapshots", c->snapshots);
     if (o->device)
         meta(store, "device", o->device);
+    if (o->pins && o->pins->asked[0])
+        meta(store, "pins.asked", o->pins->asked);
     if (c->cuda_tap != TB_CUDA_TAP_NONE)
         what_was_asked_of_cuda(store, c);
 }

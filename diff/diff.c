@@ -86,9 +86,8 @@ static void describe_run(struct report_builder *rb, int side)
     const char *argv = r->files ? tb_trace_meta(r->trace[0], "argv") : NULL;
     if (argv)
         (void)snprintf(o->command, sizeof(o->command), "%s", argv);
-    const char *device = r->files ? tb_trace_meta(r->trace[0], "device") : NULL;
-    if (device && !device[strspn(device, "abcdefghijklmnopqrstuvwxyz")])
-        (void)snprintf(o->device, sizeof(o->device), "--device %.16s ", device);
+    if (r->files)
+        run_options(r->trace[0], o->options, sizeof(o->options));
 }
 
 static enum tb_status note_processes(struct report_builder *rb)

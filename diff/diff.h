@@ -241,7 +241,7 @@ struct tb_diff_run_info {
     uint32_t processes, threads;
     bool complete;
     char command[1024]; /* of its first process */
-    char device[32];    /* "--device softgpu " if that was said, for the next command; else "" */
+    char options[640];  /* for the next command: "--device softgpu --pin strict ", or "" */
 };
 
 struct tb_diff_report {

@@ -329,6 +329,17 @@ enum tb_status note_ends(struct report_builder *rb) TB_MUST_CHECK;
 /** env_differs - is there a difference in a key that starts with or contains @word? @line: the line
  */
 const char *env_differs(const struct tb_diff_report *rep, const char *word);
+/** run_options - options of `twinbit run` that the next command repeats, each with a blank behind
+ * it */
+void run_options(struct tb_trace *t, char *out, size_t size);
+/** struct pin_seen - what was seen of a pin, not NUL-terminated */
+struct pin_seen {
+    const char *id, *value;
+    size_t id_len, value_len;
+};
+/** next_pin - the next row of a trace's text "pins" (store/FORMAT.md) that has something; *@at from
+ * 0 */
+bool next_pin(const char *text, size_t n, size_t *at, struct pin_seen *out);
 enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
 /** run_has_launches - was a launch of a kernel or of a graph recorded? */
 bool run_has_launches(const struct run *r);

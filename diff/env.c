@@ -289,6 +289,23 @@ static bool collect_environment(struct tb_trace *t, struct pairs *l)
     return true;
 }
 
+/* Each pin once: as the first process that told had it */
+static bool collect_pins(struct tb_trace *t, struct pairs *l)
+{
+    struct pin_seen p;
+    size_t n = 0, at = 0;
+    const char *text = tb_trace_text(t, "pins", &n);
+
+    while (text && next_pin(text, n, &at, &p)) {
+        const struct pair *last = l->n ? &l->p[l->n - 1] : NULL;
+        if (last && last->key_len == p.id_len && memcmp(last->key, p.id, p.id_len) == 0)
+            continue;
+        if (!add_pair(l, (struct pair){p.id, p.value, p.id_len, p.value_len}))
+            return false;
+    }
+    return true;
+}
+
 /* Files of the two runs are compared by the process they hold: the first of each */
 static struct tb_trace *partner(const struct report_builder *rb, size_t file)
 {
@@ -301,21 +318,26 @@ static struct tb_trace *partner(const struct report_builder *rb, size_t file)
 static enum tb_status compare_files(struct report_builder *rb, const char *prefix,
                                     struct tb_trace *a, struct tb_trace *b)
 {
-    struct pairs x = {0}, y = {0}, ex = {0}, ey = {0};
+    struct pairs x = {0}, y = {0}, ex = {0}, ey = {0}, px = {0}, py = {0};
     char what[160];
     enum tb_status st = TB_ERR_NOMEM;
 
     if (collect_meta(a, &x) && collect_meta(b, &y) && collect_environment(a, &ex) &&
-        collect_environment(b, &ey)) {
+        collect_environment(b, &ey) && collect_pins(a, &px) && collect_pins(b, &py)) {
         st = compare_pairs(rb, prefix, &x, &y, false);
         (void)snprintf(what, sizeof(what), "%senvironment ", prefix);
         if (st == TB_OK)
             st = compare_pairs(rb, what, &ex, &ey, true);
+        (void)snprintf(what, sizeof(what), "%spin ", prefix);
+        if (st == TB_OK && px.n && py.n) /* earlier versions recorded none */
+            st = compare_pairs(rb, what, &px, &py, false);
     }
     free(x.p);
     free(y.p);
     free(ex.p);
     free(ey.p);
+    free(px.p);
+    free(py.p);
     return st;
 }
 

@@ -103,7 +103,7 @@ static void one_of_two(const struct report_builder *rb, struct root *r, int side
     char words[NEXT];
 
     add_setting(rb, r, side);
-    add(r, "%s run %s--force %s%s -o next-%c.twinbit -- %s; ", program, rb->rep->run[side].device,
+    add(r, "%s run %s--force %s%s -o next-%c.twinbit -- %s; ", program, rb->rep->run[side].options,
         level_of(rb, r), more, side ? 'b' : 'a', job(rb, side, words));
 }
 
@@ -111,7 +111,7 @@ static bool same_settings(const struct report_builder *rb)
 {
     const struct tb_diff_run_info *a = &rb->rep->run[0], *b = &rb->rep->run[1];
 
-    return strcmp(a->command, b->command) == 0 && strcmp(a->device, b->device) == 0 &&
+    return strcmp(a->command, b->command) == 0 && strcmp(a->options, b->options) == 0 &&
            strcmp(rb->setting[0], rb->setting[1]) == 0;
 }
 
@@ -123,7 +123,7 @@ static void pair_of_runs(const struct report_builder *rb, struct root *r, const 
     (void)tb_program("twinbit", program, sizeof(program));
     change_folder(rb, r);
     if (same_settings(rb)) {
-        add(r, "%s run -n 2 %s%s%s -- %s", program, rb->rep->run[0].device, level_of(rb, r), more,
+        add(r, "%s run -n 2 %s%s%s -- %s", program, rb->rep->run[0].options, level_of(rb, r), more,
             job(rb, 0, words));
         return;
     }
@@ -142,7 +142,7 @@ static void repeat(const struct report_builder *rb, struct root *r)
     change_folder(rb, r);
     add_setting(rb, r, 0);
     add(r, "%s run -n 3 %s%s--inputs -- %s", tb_program("twinbit", program, sizeof(program)),
-        rb->rep->run[0].device, level_of(rb, r), job(rb, 0, words));
+        rb->rep->run[0].options, level_of(rb, r), job(rb, 0, words));
 }
 
 static void bisect(const struct report_builder *rb, struct root *r)
@@ -151,7 +151,7 @@ static void bisect(const struct report_builder *rb, struct root *r)
 
     change_folder(rb, r);
     add(r, "%s bisect %s-- %s", tb_program("twinbit", program, sizeof(program)),
-        rb->rep->run[0].device, job(rb, 0, words));
+        rb->rep->run[0].options, job(rb, 0, words));
 }
 
 /* " --snapshot NAME" */
@@ -188,7 +188,7 @@ static void with_snapshots(const struct report_builder *rb, struct root *r)
 static void prove_race(const struct report_builder *rb, struct root *r)
 {
     const struct tb_diff_run_info *run = &rb->rep->run[r->r.race.in_b];
-    bool software = strstr(run->device, "softgpu") != NULL;
+    bool software = strstr(run->options, "--device softgpu ") != NULL;
     char program[512], words[NEXT];
 
     change_folder(rb, r);
@@ -199,7 +199,7 @@ static void prove_race(const struct report_builder *rb, struct root *r)
             words);
     else
         add(r, "CUDA_LAUNCH_BLOCKING=1 %s run -n 3 %s%s-- %s",
-            tb_program("twinbit", program, sizeof(program)), run->device, level_of(rb, r), words);
+            tb_program("twinbit", program, sizeof(program)), run->options, level_of(rb, r), words);
 }
 
 /* What the host did otherwise: the lines of its Python code, or what it got from the device */

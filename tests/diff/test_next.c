@@ -16,7 +16,7 @@
 #include "tests/diff/job.h"
 
 struct odd {
-    const char *argv, *name, *device, *inputs, *snapshots, *range;
+    const char *argv, *name, *device, *inputs, *snapshots, *range, *pins;
 };
 
 static struct tb_error err;
@@ -46,6 +46,7 @@ static void write_trace(const char *path, const struct odd *o, uint64_t result)
     ok(tb_store_create(&s, path, &(struct tb_store_options){.force = true}, &err));
     meta(s, "argv", o->argv);
     meta(s, "device", o->device);
+    meta(s, "pins.asked", o->pins);
     meta(s, "inputs", o->inputs);
     meta(s, "snapshots", o->snapshots);
     ok(tb_store_add_process(s, &p, &process, &err));
@@ -93,6 +94,25 @@ static void test_next__asks_for_the_bytes_of_what_differs(void **state)
     (void)state;
     assert_next((struct odd){.device = "softgpu"},
                 "twinbit run -n 2 --device softgpu --inputs --steps 0..0 "
+                "--snapshot '0/forward:/consume#0' -- ./two");
+}
+
+static void test_next__asks_for_the_same_pins(void **state)
+{
+    (void)state;
+    assert_next((struct odd){.device = "softgpu",
+                             .pins = "--pin strict --pin '!nccl.algo' --pin-seed 3 --force-pins"},
+                "twinbit run -n 2 --device softgpu --pin strict --pin '!nccl.algo' --pin-seed 3 "
+                "--force-pins --inputs --steps 0..0 --snapshot '0/forward:/consume#0' -- ./two");
+    /* nothing but pins, whatever a trace holds */
+    assert_next(
+        (struct odd){.pins = "--pin strict --libdir /elsewhere"},
+        "twinbit run -n 2 --inputs --steps 0..0 --snapshot '0/forward:/consume#0' -- ./two");
+    assert_next(
+        (struct odd){.pins = "--pin"},
+        "twinbit run -n 2 --inputs --steps 0..0 --snapshot '0/forward:/consume#0' -- ./two");
+    assert_next((struct odd){.pins = "--pin a;$(x)"},
+                "twinbit run -n 2 --pin 'a;$(x)' --inputs --steps 0..0 "
                 "--snapshot '0/forward:/consume#0' -- ./two");
 }
 
@@ -155,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_next__asks_for_the_bytes_of_what_differs),
+        cmocka_unit_test(test_next__asks_for_the_same_pins),
         cmocka_unit_test(test_next__is_words_whatever_a_trace_holds),
         cmocka_unit_test(test_next__names_command_no_terminal),
         cmocka_unit_test(test_next__asks_for_no_bytes_of_nodes),

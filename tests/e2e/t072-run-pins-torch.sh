@@ -66,3 +66,10 @@ run --quiet -o e.twinbit --pin strict --level boundary --attach python -- "$PYTH
 cmp a e || fail "pins with --attach python"
 pin e.twinbit torch.deterministic
 contains pin "held "
+
+# diff tells runs with other pins from each other, and what was seen of each
+expect 1 "$TWINBIT" diff a.twinbit c.twinbit
+run --quiet -o f.twinbit --pin strict,'!torch.deterministic',torch.mkldnn_deterministic=False -- "$PYTHON" job.py >f
+"$TWINBIT" diff a.twinbit f.twinbit >out || true
+contains out "pins.asked: "
+contains out "pin torch.mkldnn_deterministic: True | False"
