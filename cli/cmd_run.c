@@ -17,6 +17,8 @@ struct run {
     struct tb_cli_list pins;
     uint64_t pin_seed;
     bool force_pins;
+    const char *poison;
+    uint32_t fill[2]; /* what it says */
 };
 
 #define AT(member) offsetof(struct run, member)
@@ -55,6 +57,9 @@ static const struct tb_cli_option options[] = {
      "of all seeds that are pinned (default 0)"},
     {"--force-pins", NULL, TB_CLI_FLAG, AT(force_pins), NULL,
      "pins win over what the job sets by itself"},
+    {"--poison", NULL, TB_CLI_STRING, AT(poison), "A,B",
+     "run 3 times, fresh memory of the host filled with byte A, A, B: is memory read that nobody "
+     "wrote?"},
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",
      "run the job N times and say whether it repeats itself"},
     {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
@@ -149,6 +154,7 @@ struct repeat {
     char first[4096], now[4096]; /* traces */
     int first_status;
     uint64_t number;
+    bool control_failed; /* --poison: two runs that were alike were not equal */
 };
 
 static enum tb_status name_next(struct repeat *r, struct tb_error *err)
@@ -199,6 +205,15 @@ static int worse(int a, int b)
     return TB_EXIT_ERROR;
 }
 
+/* The first two runs are equal in all that twinbit can do: a job that parts there would part anyway
+ */
+static void choose_poison(struct repeat *r, struct tb_cli_recording *rec)
+{
+    *rec = r->run->rec;
+    if (r->run->poison)
+        rec->poison = TB_COL_POISON | r->run->fill[r->number > 2];
+}
+
 /* One more run, compared with the first; *@stop if there shall be no other */
 static int repeat_once(struct repeat *r, int worst, bool *stop)
 {
@@ -210,7 +225,9 @@ static int repeat_once(struct repeat *r, int worst, bool *stop)
         (void)tb_cli_error("run", &err);
         return TB_EXIT_NOT_STARTED;
     }
-    int status = record(r->run, r->now, &result);
+    struct run run = *r->run;
+    choose_poison(r, &run.rec);
+    int status = record(&run, r->now, &result);
     *stop = status == 128 + 2 || (status >= TB_EXIT_NOT_STARTED && status <= 127);
     if (*stop)
         return status;
@@ -228,7 +245,8 @@ static int repeat_once(struct repeat *r, int worst, bool *stop)
                r->first_status, status);
         verdict = worse(verdict, TB_EXIT_DIFFERS);
     }
-    *stop = verdict == TB_EXIT_ERROR;
+    *stop = verdict == TB_EXIT_ERROR || (r->run->poison && verdict != TB_EXIT_OK);
+    r->control_failed = r->run->poison && r->number == 2 && verdict != TB_EXIT_OK;
     return verdict;
 }
 
@@ -242,6 +260,33 @@ static void print_verdict(int worst, uint64_t times)
         printf("not repeatable: of %llu runs some differ\n", n);
     else
         printf("unknown: of %llu runs none is known to differ, but not all was covered\n", n);
+}
+
+/* Of --poison; the status to leave with */
+static int print_poison(const struct repeat *r, int verdict)
+{
+    const uint32_t *fill = r->run->fill;
+
+    if (r->control_failed) {
+        printf(
+            "unknown: two runs with fresh memory 0x%02x differ by themselves: make the job repeat "
+            "itself first (--pin strict)\n",
+            fill[0]);
+        return TB_EXIT_UNKNOWN;
+    }
+    if (verdict == TB_EXIT_DIFFERS)
+        printf(
+            "memory is read that nobody wrote: runs with fresh memory 0x%02x are equal, one with "
+            "0x%02x is not\n",
+            fill[0], fill[1]);
+    else if (verdict == TB_EXIT_OK)
+        printf(
+            "no read of memory that nobody wrote was seen: the results do not depend on whether it "
+            "holds 0x%02x or 0x%02x\n",
+            fill[0], fill[1]);
+    else
+        printf("unknown: not all was covered\n");
+    return verdict;
 }
 
 static int run_times(const struct run *run)
@@ -264,13 +309,34 @@ static int run_times(const struct run *run)
         status = repeat_once(r, worst, &stop);
         worst = stop ? worst : worse(worst, status);
     }
-    if (!stop) {
+    bool told =
+        run->poison && r->number > 2 && status <= TB_EXIT_UNKNOWN && status != TB_EXIT_ERROR;
+    if (told) {
+        status = tb_cli_flush(print_poison(r, r->control_failed ? status : worse(worst, status)));
+    } else if (!stop) {
         print_verdict(worst, run->times);
         status = tb_cli_flush(worst);
     }
 out:
     free(r);
     return status;
+}
+
+/* "0xa5,90" */
+static bool parse_poison(const char *text, uint32_t out[2])
+{
+    char *end;
+
+    for (int i = 0; i < 2; i++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        unsigned long v = strtoul(text, &end, 0);
+        if (end == text || v > 255 || *end != (i ? 0 : ','))
+            return false;
+        out[i] = (uint32_t)v;
+        text = end + 1;
+    }
+    return out[0] != out[1];
 }
 
 /* What does not fit is not said: half of it would be another plan */
@@ -295,11 +361,19 @@ static void say_asked(const struct run *run, struct tb_pin_plan *plan)
 static struct tb_pin_plan *make_plan(const struct run *run, struct tb_error *err)
 {
     struct tb_pin_plan *plan = tb_pin_plan_new();
-    enum tb_status st =
-        plan ? tb_pin_plan_add(plan, "observe", err) : tb_fail(err, TB_ERR_NOMEM, "no memory");
+
+    if (!plan) {
+        (void)tb_fail(err, TB_ERR_NOMEM, "no memory for the list of pins");
+        return NULL;
+    }
+    enum tb_status st = tb_pin_plan_add(plan, "observe", err);
 
     for (size_t i = 0; st == TB_OK && i < run->pins.count; i++)
         st = tb_pin_plan_add(plan, run->pins.item[i], err);
+    const struct tb_pin_choice *c = tb_pin_choice_of(plan, "torch.fill");
+    if (st == TB_OK && run->poison &&
+        c->request == TB_PIN_SET) /* it would hide what is looked for */
+        st = tb_pin_plan_add(plan, "torch.fill=False", err);
     if (st == TB_OK)
         st = tb_pin_plan_finish(plan, run->pin_seed, err);
     if (st != TB_OK) {
@@ -326,6 +400,13 @@ int tb_cmd_run(int argc, char **argv)
         return tb_cli_usage(&command, "no command to run");
     if (run.times == 0 || run.times > 1000)
         return tb_cli_usage(&command, "option '--times': 1 to 1000 are possible");
+    if (run.poison && (run.times != 1 || !parse_poison(run.poison, run.fill)))
+        return tb_cli_usage(&command, run.times != 1
+                                          ? "'--poison' and '-n' exclude each other"
+                                          : "option '--poison': two bytes that differ, such "
+                                            "as 0xa5,0x5a");
+    if (run.poison)
+        run.times = 3;
     if (run.rec.max_size && run.rec.max_size < MAX_SIZE_LEAST)
         return tb_cli_usage(&command, "option '--max-size': 16M at least, or 0 for no limit");
     if (run.rec.steps.given && run.from_step != UINT64_MAX)

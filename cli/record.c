@@ -120,6 +120,7 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         .max_size = r->max_size,
         .argv = r->argv,
         .pins = r->pins,
+        .poison = r->poison,
         .libdir = libdir,
         .attach = attach[r->attach],
         .device = r->device == TB_CLI_DEVICE_SOFTGPU ? "softgpu" : NULL,

@@ -16,6 +16,8 @@
 
 struct tb_pin_plan;
 
+#define TB_COL_POISON 0x100u
+
 /** struct tb_collector_options - what `twinbit run` was told; strings borrowed for the call */
 struct tb_collector_options {
     const char *output; /* a file, or a folder (then <host>-<SLURM_PROCID or pid>.twinbit inside) */
@@ -26,7 +28,9 @@ struct tb_collector_options {
     const char *libdir; /* folder of libtwinbit.so, the tap's source and the Python package */
     const char *device; /* "softgpu", the software one; NULL: what the host has */
     const struct tb_pin_plan
-        *pins;          /* finished (deterministic/plan.h); NULL: none, none read back */
+        *pins; /* finished (deterministic/plan.h); NULL: none, none read back */
+    uint32_t
+        poison; /* TB_COL_POISON | the byte that fresh memory of the host holds; 0: what it has */
     const char *attach; /* "preload" (or NULL), "python" (import hook by PYTHONPATH), "none" */
     bool progress;      /* stderr is a terminal: show events/s, size, overhead */
     bool quiet;         /* no closing paragraph */

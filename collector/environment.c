@@ -164,6 +164,17 @@ static bool set_attach(char **env, size_t *count, const struct tb_collector_opti
            tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
 }
 
+/* glibc fills fresh memory with the complement of that */
+static bool set_poison(char **env, size_t *count, uint32_t poison)
+{
+    char value[16];
+
+    if (!(poison & TB_COL_POISON))
+        return true;
+    (void)snprintf(value, sizeof(value), "%u", ~poison & 0xffu);
+    return tb_environment_set(env, count, "MALLOC_PERTURB_", value, 0, true);
+}
+
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
                           struct tb_pins *pins, const char *socket)
 {
@@ -178,7 +189,7 @@ char **tb_job_environment(char *const *env, const struct tb_collector_options *o
         ok = (copy[n] = strdup(env[n])) != NULL;
     ok = ok && tb_environment_set(copy, &n, TB_WIRE_ENV, socket, 0, true) &&
          set_attach(copy, &n, o) && tb_cuda_environment(copy, &n, o) &&
-         tb_pins_environment(pins, copy, &n, o->libdir);
+         set_poison(copy, &n, o->poison) && tb_pins_environment(pins, copy, &n, o->libdir);
     if (!ok) {
         tb_job_environment_free(copy);
         return NULL;

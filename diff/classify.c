@@ -430,12 +430,31 @@ static void say_uninitialised(struct root *r)
              name_of(r));
 }
 
+/* Were the runs told to fill fresh memory, each with another byte (run --poison)? */
+static bool by_poison(const struct report_builder *rb, struct root *r)
+{
+    const char *a = rb->a->files ? tb_trace_meta(rb->a->trace[0], "poison") : NULL;
+    const char *b = rb->b->files ? tb_trace_meta(rb->b->trace[0], "poison") : NULL;
+
+    if (!a || !b || strcmp(a, b) == 0)
+        return false;
+    r->r.cause = TB_CAUSE_UNINITIALISED;
+    evidence(r,
+             "fresh memory was filled with %.8s in A and with %.8s in B: %.120s, or what it reads, "
+             "depends "
+             "on bytes that nobody wrote",
+             a, b, name_of(r));
+    return true;
+}
+
 static void classify_operator(const struct report_builder *rb, struct root *r)
 {
     const char *name = name_of(r);
 
     if (read_nothing(rb, r)) {
         say_uninitialised(r);
+    } else if (by_poison(rb, r)) {
+        return;
     } else if (by_code(r) || by_race(rb, r) || by_atomics(r, name)) {
         return;
     } else if (one_flip(&r->r)) {
@@ -458,6 +477,8 @@ static void classify_input(const struct report_builder *rb, struct root *r)
 {
     if (read_nothing(rb, r))
         say_uninitialised(r);
+    else if (by_poison(rb, r))
+        return;
     else if (r->fresh_input)
         evidence(r, "what lay in memory before the first compared step differs already: another "
                     "checkpoint, or one that does not restore all");

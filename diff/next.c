@@ -115,6 +115,24 @@ static bool same_settings(const struct report_builder *rb)
            strcmp(rb->setting[0], rb->setting[1]) == 0;
 }
 
+/* Bytes of --poison, where the runs had one each */
+static const char *how_often(const struct report_builder *rb, char *out, size_t size)
+{
+    const struct run *runs[2] = {rb->a, rb->b};
+    unsigned fill[2] = {0};
+    int n = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const char *text = runs[i]->files ? tb_trace_meta(runs[i]->trace[0], "poison") : NULL;
+        n += text && sscanf(text, "0x%2x", &fill[i]) == 1;
+    }
+    if (n == 2 && fill[0] != fill[1])
+        (void)snprintf(out, size, "--poison 0x%02x,0x%02x ", fill[0], fill[1]);
+    else
+        (void)snprintf(out, size, "-n 2 ");
+    return out;
+}
+
 /* The same job recorded twice more with @more and compared; two commands where they differ */
 static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
 {
@@ -123,8 +141,9 @@ static void pair_of_runs(const struct report_builder *rb, struct root *r, const 
     (void)tb_program("twinbit", program, sizeof(program));
     change_folder(rb, r);
     if (same_settings(rb)) {
-        add(r, "%s run -n 2 %s%s%s -- %s", program, rb->rep->run[0].options, level_of(rb, r), more,
-            job(rb, 0, words));
+        char times[40];
+        add(r, "%s run %s%s%s%s -- %s", program, how_often(rb, times, sizeof(times)),
+            rb->rep->run[0].options, level_of(rb, r), more, job(rb, 0, words));
         return;
     }
     const char *folder = r->r.next[0] ? "{ " : "";
