@@ -1,4 +1,4 @@
-#include "cli/record.h"
+#include "cli/run.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,19 +9,7 @@
 #include "deterministic/plan.h"
 #include "diff/diff.h"
 
-struct run {
-    struct tb_cli_recording rec;
-    const char *output;
-    uint64_t from_step;
-    uint64_t times;
-    struct tb_cli_list pins;
-    uint64_t pin_seed;
-    bool force_pins;
-    const char *poison;
-    uint32_t fill[2]; /* what it says */
-};
-
-#define AT(member) offsetof(struct run, member)
+#define AT(member) offsetof(struct tb_run, member)
 
 #define MAX_SIZE_LEAST (16ull << 20) /* room for what is written at once, and for some detail */
 
@@ -60,6 +48,8 @@ static const struct tb_cli_option options[] = {
     {"--poison", NULL, TB_CLI_STRING, AT(poison), "A,B",
      "run 3 times, fresh memory of the host filled with byte A, A, B: is memory read that nobody "
      "wrote?"},
+    {"--stress", NULL, TB_CLI_FLAG, AT(stress), NULL,
+     "with -n N: N runs more with the order of threads disturbed; how often do runs differ?"},
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",
      "run the job N times and say whether it repeats itself"},
     {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
@@ -99,8 +89,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Where the traces of a job go: "<prefix>-<n>.twinbit" */
-static void prefix_of(const struct run *run, char *out, size_t size)
+void tb_run_prefix(const struct tb_run *run, char *out, size_t size)
 {
     char job[256];
     size_t len;
@@ -120,7 +109,7 @@ static void prefix_of(const struct run *run, char *out, size_t size)
     (void)snprintf(out, size, "%.*s", (int)len, run->output);
 }
 
-static int record(const struct run *run, const char *path, struct tb_collector_result *result)
+int tb_run_record(const struct tb_run *run, const char *path, struct tb_collector_result *result)
 {
     struct tb_error err = {0};
     enum tb_status st = tb_cli_record(&run->rec, path, result, &err);
@@ -130,196 +119,20 @@ static int record(const struct run *run, const char *path, struct tb_collector_r
     return result->exit_status;
 }
 
-static int run_once(const struct run *run)
+static int run_once(const struct tb_run *run)
 {
     struct tb_collector_result result = {.exit_status = 0};
     struct tb_error err = {0};
     char prefix[4000], path[4096];
 
     if (run->output)
-        return record(run, run->output, &result);
-    prefix_of(run, prefix, sizeof(prefix));
+        return tb_run_record(run, run->output, &result);
+    tb_run_prefix(run, prefix, sizeof(prefix));
     if (tb_cli_free_trace(prefix, path, sizeof(path), &err) != TB_OK) {
         (void)tb_cli_error("run", &err);
         return TB_EXIT_NOT_STARTED;
     }
-    return record(run, path, &result);
-}
-
-/* ---------------------------------------------------------------- -n N */
-
-struct repeat {
-    const struct run *run;
-    char prefix[4000];
-    char first[4096], now[4096]; /* traces */
-    int first_status;
-    uint64_t number;
-    bool control_failed; /* --poison: two runs that were alike were not equal */
-};
-
-static enum tb_status name_next(struct repeat *r, struct tb_error *err)
-{
-    if (!r->run->output) /* free names, so that earlier traces of the job stay */
-        return tb_cli_free_trace(r->prefix, r->now, sizeof(r->now), err);
-    (void)snprintf(r->now, sizeof(r->now), "%s-%llu.twinbit", r->prefix,
-                   (unsigned long long)r->number);
-    if (access(r->now, F_OK) == 0 && !r->run->rec.force)
-        return tb_fail(err, TB_ERR_EXISTS, "'%s' exists: name others with -o, or give --force",
-                       r->now);
-    return TB_OK;
-}
-
-/* All names are looked at before the first run: the last one must not fail on its name */
-static enum tb_status check_names(struct repeat *r, struct tb_error *err)
-{
-    enum tb_status st = TB_OK;
-
-    for (r->number = 1; r->number <= r->run->times && st == TB_OK; r->number++)
-        st = name_next(r, err);
-    return st;
-}
-
-/* The report of the first pair that is not identical stands in full, the others have their line */
-static int compare(const struct repeat *r, int worst)
-{
-    struct tb_diff_report *report = NULL;
-    struct tb_error err = {0};
-
-    if (tb_diff_run(&report, r->first, r->now, NULL, &err) != TB_OK)
-        return tb_cli_error("run", &err);
-    int verdict = (int)report->verdict;
-    printf("run 1 and run %llu: %s\n", (unsigned long long)r->number, report->reason);
-    if (verdict != TB_EXIT_OK && worst == TB_EXIT_OK)
-        tb_diff_text(report, stdout, tb_cli_colour());
-    tb_diff_free(report);
-    return verdict;
-}
-
-static int worse(int a, int b)
-{
-    static const int order[] = {TB_EXIT_OK, TB_EXIT_UNKNOWN, TB_EXIT_DIFFERS, TB_EXIT_ERROR};
-
-    for (size_t i = TB_ARRAY_LEN(order); i-- > 0;)
-        if (order[i] == a || order[i] == b)
-            return order[i];
-    return TB_EXIT_ERROR;
-}
-
-/* The first two runs are equal in all that twinbit can do: a job that parts there would part anyway
- */
-static void choose_poison(struct repeat *r, struct tb_cli_recording *rec)
-{
-    *rec = r->run->rec;
-    if (r->run->poison)
-        rec->poison = TB_COL_POISON | r->run->fill[r->number > 2];
-}
-
-/* One more run, compared with the first; *@stop if there shall be no other */
-static int repeat_once(struct repeat *r, int worst, bool *stop)
-{
-    struct tb_collector_result result = {.exit_status = 0};
-    struct tb_error err = {0};
-
-    *stop = name_next(r, &err) != TB_OK;
-    if (*stop) {
-        (void)tb_cli_error("run", &err);
-        return TB_EXIT_NOT_STARTED;
-    }
-    struct run run = *r->run;
-    choose_poison(r, &run.rec);
-    int status = record(&run, r->now, &result);
-    *stop = status == 128 + 2 || (status >= TB_EXIT_NOT_STARTED && status <= 127);
-    if (*stop)
-        return status;
-    (void)fflush(stdout);
-    static_assert(sizeof(r->now) == sizeof(result.trace), "a path of the collector");
-    memcpy(r->now, result.trace, sizeof(r->now));
-    if (r->number == 1) {
-        memcpy(r->first, r->now, sizeof(r->first));
-        r->first_status = status;
-        return TB_EXIT_OK;
-    }
-    int verdict = compare(r, worst);
-    if (status != r->first_status) {
-        printf("run 1 and run %llu: status %d and %d\n", (unsigned long long)r->number,
-               r->first_status, status);
-        verdict = worse(verdict, TB_EXIT_DIFFERS);
-    }
-    *stop = verdict == TB_EXIT_ERROR || (r->run->poison && verdict != TB_EXIT_OK);
-    r->control_failed = r->run->poison && r->number == 2 && verdict != TB_EXIT_OK;
-    return verdict;
-}
-
-static void print_verdict(int worst, uint64_t times)
-{
-    unsigned long long n = times;
-
-    if (worst == TB_EXIT_OK)
-        printf("repeatable: all %llu runs are identical\n", n);
-    else if (worst == TB_EXIT_DIFFERS)
-        printf("not repeatable: of %llu runs some differ\n", n);
-    else
-        printf("unknown: of %llu runs none is known to differ, but not all was covered\n", n);
-}
-
-/* Of --poison; the status to leave with */
-static int print_poison(const struct repeat *r, int verdict)
-{
-    const uint32_t *fill = r->run->fill;
-
-    if (r->control_failed) {
-        printf(
-            "unknown: two runs with fresh memory 0x%02x differ by themselves: make the job repeat "
-            "itself first (--pin strict)\n",
-            fill[0]);
-        return TB_EXIT_UNKNOWN;
-    }
-    if (verdict == TB_EXIT_DIFFERS)
-        printf(
-            "memory is read that nobody wrote: runs with fresh memory 0x%02x are equal, one with "
-            "0x%02x is not\n",
-            fill[0], fill[1]);
-    else if (verdict == TB_EXIT_OK)
-        printf(
-            "no read of memory that nobody wrote was seen: the results do not depend on whether it "
-            "holds 0x%02x or 0x%02x\n",
-            fill[0], fill[1]);
-    else
-        printf("unknown: not all was covered\n");
-    return verdict;
-}
-
-static int run_times(const struct run *run)
-{
-    struct repeat *r = calloc(1, sizeof(*r));
-    struct tb_error err = {0};
-    int status = TB_EXIT_OK, worst = TB_EXIT_OK;
-    bool stop = false;
-
-    if (!r)
-        return TB_EXIT_NOT_STARTED;
-    r->run = run;
-    prefix_of(run, r->prefix, sizeof(r->prefix));
-    if (check_names(r, &err) != TB_OK) {
-        (void)tb_cli_error("run", &err);
-        status = TB_EXIT_NOT_STARTED;
-        goto out;
-    }
-    for (r->number = 1; r->number <= run->times && !stop; r->number++) {
-        status = repeat_once(r, worst, &stop);
-        worst = stop ? worst : worse(worst, status);
-    }
-    bool told =
-        run->poison && r->number > 2 && status <= TB_EXIT_UNKNOWN && status != TB_EXIT_ERROR;
-    if (told) {
-        status = tb_cli_flush(print_poison(r, r->control_failed ? status : worse(worst, status)));
-    } else if (!stop) {
-        print_verdict(worst, run->times);
-        status = tb_cli_flush(worst);
-    }
-out:
-    free(r);
-    return status;
+    return tb_run_record(run, path, &result);
 }
 
 /* "0xa5,90" */
@@ -340,7 +153,7 @@ static bool parse_poison(const char *text, uint32_t out[2])
 }
 
 /* What does not fit is not said: half of it would be another plan */
-static void say_asked(const struct run *run, struct tb_pin_plan *plan)
+static void say_asked(const struct tb_run *run, struct tb_pin_plan *plan)
 {
     char word[600], *out = plan->asked;
     size_t n = 0, size = sizeof(plan->asked);
@@ -358,7 +171,7 @@ static void say_asked(const struct run *run, struct tb_pin_plan *plan)
 }
 
 /* NULL: @err says which word was wrong */
-static struct tb_pin_plan *make_plan(const struct run *run, struct tb_error *err)
+static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *err)
 {
     struct tb_pin_plan *plan = tb_pin_plan_new();
 
@@ -389,7 +202,7 @@ static struct tb_pin_plan *make_plan(const struct run *run, struct tb_error *err
 
 int tb_cmd_run(int argc, char **argv)
 {
-    struct run run = {.rec = TB_CLI_RECORDING, .from_step = UINT64_MAX, .times = 1};
+    struct tb_run run = {.rec = TB_CLI_RECORDING, .from_step = UINT64_MAX, .times = 1};
     struct tb_error err = {0};
     struct tb_cli_rest rest;
     int status;
@@ -407,6 +220,11 @@ int tb_cmd_run(int argc, char **argv)
                                             "as 0xa5,0x5a");
     if (run.poison)
         run.times = 3;
+    if (run.stress && (run.poison || run.times < 2))
+        return tb_cli_usage(&command,
+                            "'--stress' needs '-n N', N 2 or more, and goes without '--poison'");
+    if (run.stress)
+        run.times *= 2;
     if (run.rec.max_size && run.rec.max_size < MAX_SIZE_LEAST)
         return tb_cli_usage(&command, "option '--max-size': 16M at least, or 0 for no limit");
     if (run.rec.steps.given && run.from_step != UINT64_MAX)
@@ -426,7 +244,7 @@ int tb_cmd_run(int argc, char **argv)
         (void)tb_cli_error("run", &err);
         status = err.status == TB_ERR_ARG ? TB_EXIT_ERROR : TB_EXIT_NOT_STARTED;
     } else {
-        status = run.times == 1 ? run_once(&run) : run_times(&run);
+        status = run.times == 1 ? run_once(&run) : tb_run_times(&run);
     }
     tb_pin_plan_free(plan);
     return status;

@@ -121,6 +121,7 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         .argv = r->argv,
         .pins = r->pins,
         .poison = r->poison,
+        .stress = r->stress,
         .libdir = libdir,
         .attach = attach[r->attach],
         .device = r->device == TB_CLI_DEVICE_SOFTGPU ? "softgpu" : NULL,

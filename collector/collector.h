@@ -31,6 +31,7 @@ struct tb_collector_options {
         *pins; /* finished (deterministic/plan.h); NULL: none, none read back */
     uint32_t
         poison; /* TB_COL_POISON | the byte that fresh memory of the host holds; 0: what it has */
+    uint64_t stress;    /* disturb the order of the job's threads, by this seed; 0: leave it */
     const char *attach; /* "preload" (or NULL), "python" (import hook by PYTHONPATH), "none" */
     bool progress;      /* stderr is a terminal: show events/s, size, overhead */
     bool quiet;         /* no closing paragraph */

@@ -95,6 +95,15 @@ void tb_process_row(const struct tb_col_process *p, struct tb_store_process *row
 /** tb_argv_join - arguments joined by spaces, quoted where needed; @text: NUL-separated */
 void tb_argv_join(const char *text, size_t n, char *out, size_t size);
 
+/* ---------------------------------------------------------------- stress.c */
+
+struct tb_stress;
+
+/** tb_stress_start - disturb the threads of @job and its children until tb_stress_stop(); NULL: no
+ * memory. Threads of its own, with the signal mask of the caller */
+struct tb_stress *tb_stress_start(pid_t job, uint64_t seed);
+void tb_stress_stop(struct tb_stress *s);
+
 /* ---------------------------------------------------------------- pins.c (front) */
 
 struct tb_pins;

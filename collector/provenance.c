@@ -198,6 +198,10 @@ static void what_was_asked(struct tb_store *store, const struct tb_collector_opt
                        (unsigned long long)c->step_to);
         meta(store, "steps", text);
     }
+    if (o->stress) {
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)o->stress);
+        meta(store, "stress", text);
+    }
     if (o->poison & TB_COL_POISON) {
         (void)snprintf(text, sizeof(text), "0x%02x", o->poison & 0xffu);
         meta(store, "poison", text);

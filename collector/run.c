@@ -33,6 +33,7 @@ struct tb_col {
     struct tb_watch *watch;
     struct tb_wire_bell *bell;
     struct tb_pins *pins;
+    struct tb_stress *stress;
     struct tb_col_process *processes, **last_process;
     struct tb_signals signals;
     struct tb_job job;
@@ -394,6 +395,8 @@ static void follow_job(struct tb_col *c)
         (void)look_for_ends(c);
     }
     c->end_ms = now_ms();
+    tb_stress_stop(c->stress);
+    c->stress = NULL;
     while (!nobody_left(c) && now_ms() - c->end_ms < DRAIN_MS)
         one_round(c);
 }
@@ -621,6 +624,8 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
         return st;
     }
     c->begin_ms = now_ms();
+    if (c->o->stress)
+        c->stress = tb_stress_start(c->job.pid, c->o->stress);
     follow_job(c);
     if (c->o->progress)
         tb_report_progress(NULL, 0, 0);

@@ -39,6 +39,7 @@ static const char *const ignored_keys[] = {
     "bytes",
     "state",
     "trimmed",
+    "stress",
 };
 
 /* Variables of the environment of which the same holds */
