@@ -17,7 +17,9 @@ const char *tb_show_kind(unsigned kind)
 
 const char *tb_show_alloc(const struct tb_store_access *a, char *out, size_t size)
 {
-    if (a->alloc >= TB_ALLOC_EVENT)
+    if (a->alloc >= TB_ALLOC_DEVICE)
+        (void)snprintf(out, size, "device:%" PRIu64, (uint64_t)(a->alloc - TB_ALLOC_DEVICE));
+    else if (a->alloc >= TB_ALLOC_EVENT)
         (void)snprintf(out, size, "event:%" PRIu64, (uint64_t)(a->alloc - TB_ALLOC_EVENT));
     else if (a->alloc >= TB_ALLOC_STREAM)
         (void)snprintf(out, size, "stream:%" PRIu64, (uint64_t)(a->alloc - TB_ALLOC_STREAM));

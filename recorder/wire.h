@@ -300,16 +300,24 @@ static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 #define TB_ALLOC_RNG (1ull << 40)
 #define TB_ALLOC_STREAM (2ull << 40) /* mode q: + the stream's ordinal in its process */
 #define TB_ALLOC_EVENT (3ull << 40)  /* mode q: + the CUDA event's */
+#define TB_ALLOC_DEVICE (4ull << 40) /* mode q: + a device's number: the host waited for it */
 #define TB_ALLOC_MASK ((1ull << 48) - 1)
 /*
  * Mode q: what `offset` says. Its count, bits 8 to 31, goes up by one for each order that no event
  * tells of: a query that found work done. Bits 32 and up name the last: twice the ordinal of the
  * stream, plus one if it is a CUDA event's. By two or more: several, or what is not known; then the
  * host may have waited for all before. Digests leave offsets out, so programs may poll.
+ *
+ * Of a stream bits 4 to 7 are the number of its device plus one. 0: not known, or larger than 14:
+ * such a stream counts as one of any device. Each device has a legacy stream of its own; the first
+ * one that was used has ordinal 0, the others have TB_ORDER_LEGACY.
  */
 #define TB_ORDER_FREE (1ull << 0)   /* the stream is not ordered with the legacy one */
 #define TB_ORDER_WAITED (1ull << 1) /* the host went on when the work was done */
 #define TB_ORDER_HOST (1ull << 2)   /* host functions were queued before: they may order anything */
+#define TB_ORDER_LEGACY (1ull << 3) /* the stream is its device's legacy one */
+#define TB_ORDER_DEVICE 4
+#define TB_ORDER_DEVICE_MASK 15u
 #define TB_ORDER_COUNT 8
 #define TB_ORDER_COUNT_MASK 0xffffffu
 #define TB_ORDER_LAST 32
@@ -434,8 +442,9 @@ static_assert(sizeof(struct tb_wire_word) == 8, "wire: tb_wire_word");
  *   MODE      r read, w write (in place: two lines, r then w), g an RNG state before the call
  *             (shape "[]"), h a value that left for the host (fp_kind SCALAR), s state at a step's
  *             end, x a tensor that could not be looked into (a COVER record says why), q an order:
- *             the stream it was queued in, the CUDA event it records or waits for (shape "[]", no
- *             fingerprint; the offset is not one: TB_ORDER_FREE and so on)
+ *             the stream it was queued in, the CUDA event it records or waits for, the device that
+ *             the host waited for (shape "[]", no fingerprint; the offset is not one: TB_ORDER_FREE
+ *             and so on)
  *   DTYPE     tb_dtype_name()
  *   DEVICE    cpu, cuda:0, ...; shared:0 is device memory that changes in ways no call tells:
  *             managed, or mapped twice

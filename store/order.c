@@ -14,7 +14,9 @@
 
 struct lane { /* a stream */
     uint64_t ordinal;
-    bool free; /* not ordered with the legacy stream */
+    bool free;       /* not ordered with the legacy stream */
+    bool legacy;     /* it is one */
+    uint32_t device; /* plus 1; 0: not known, so perhaps any */
     struct tb_clocks known;
 };
 
@@ -64,22 +66,35 @@ static struct lane *lane_of(struct tb_order *o, uint64_t ordinal)
         return &o->lane[0];
     }
     o->lane[o->lanes].ordinal = ordinal;
+    o->lane[o->lanes].legacy = !ordinal;
     return &o->lane[o->lanes++];
+}
+
+/* @device: plus 1; 0: all */
+static void wait_for_device(struct tb_order *o, uint32_t device)
+{
+    for (uint32_t i = 0; i < o->lanes; i++)
+        if (!device || !o->lane[i].device || o->lane[i].device == device)
+            join(&o->host, &o->lane[i].known);
 }
 
 static void wait_for_all(struct tb_order *o)
 {
-    for (uint32_t i = 0; i < o->lanes; i++)
-        join(&o->host, &o->lane[i].known);
+    wait_for_device(o, 0);
 }
 
-/* The legacy stream waits for all blocking ones, and they wait for it. */
+static bool one_device(const struct lane *a, const struct lane *b)
+{
+    return !a->device || !b->device || a->device == b->device;
+}
+
+/* A device's legacy stream waits for all its blocking ones, and they wait for it. */
 static void tick(struct tb_order *o, struct lane *l)
 {
     join(&l->known, &o->host);
     for (uint32_t i = 0; i < o->lanes; i++) {
         const struct lane *other = &o->lane[i];
-        if (!l->free && !other->free && (!l->ordinal || !other->ordinal))
+        if (!l->free && !other->free && (l->legacy || other->legacy) && one_device(l, other))
             join(&l->known, &other->known);
     }
     l->known.at[l - o->lane]++;
@@ -147,7 +162,8 @@ static void catch_up(struct tb_order *o, uint64_t bits)
 }
 
 static void synchronisation(struct tb_order *o, const char *name, struct lane *l,
-                            const struct tb_store_access *event)
+                            const struct tb_store_access *event,
+                            const struct tb_store_access *device)
 {
     uint64_t ordinal = event ? event->alloc - TB_ALLOC_EVENT : 0;
 
@@ -159,9 +175,11 @@ static void synchronisation(struct tb_order *o, const char *name, struct lane *l
     } else if (event && strcmp(name, "cuEventSynchronize") == 0) {
         wait_event(o, &o->host, ordinal);
     } else if (l && strcmp(name, "cuStreamSynchronize") == 0) {
-        if (!l->ordinal)
+        if (l->legacy)
             tick(o, l); /* and for what it waits for */
         join(&o->host, &l->known);
+    } else if (device) {
+        wait_for_device(o, (uint32_t)(device->alloc - TB_ALLOC_DEVICE) + 1);
     } else {
         wait_for_all(o);
     }
@@ -172,18 +190,21 @@ bool tb_order_event(struct tb_order *o, const struct tb_store_event *e, const st
 {
     const struct tb_store_access *stream = find(site, a, TB_ALLOC_STREAM);
     const struct tb_store_access *event = find(site, a, TB_ALLOC_EVENT);
+    const struct tb_store_access *device = find(site, a, TB_ALLOC_DEVICE);
     struct lane *l = NULL;
 
     if (e->kind < TB_EV_LAUNCH || e->kind > TB_EV_SYNC)
         return false;
-    if (stream || event)
-        catch_up(o, stream ? stream->offset : event->offset);
+    if (stream || event || device)
+        catch_up(o, (stream ? stream : event ? event : device)->offset);
     if (stream) {
         l = lane_of(o, stream->alloc - TB_ALLOC_STREAM);
         l->free = stream->offset & TB_ORDER_FREE;
+        l->legacy = !l->ordinal || (stream->offset & TB_ORDER_LEGACY);
+        l->device = (uint32_t)(stream->offset >> TB_ORDER_DEVICE) & TB_ORDER_DEVICE_MASK;
     }
     if (e->kind == TB_EV_SYNC) {
-        synchronisation(o, site->name, l, event);
+        synchronisation(o, site->name, l, event, device);
         return false;
     }
     if (!l)

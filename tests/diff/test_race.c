@@ -13,6 +13,9 @@
  *   d the host waits for all   q, Q the host found event 1, the stream done by asking
  *   ! orders were made that nobody saw   f a host function was queued
  * Streams 1 to 4 and 10 up do not heed the legacy one, 0; 5 to 9 do.
+ *   n from here on the trace says of which device a stream is: those from 200 on are of device 1,
+ *   201 to 204 as 1 to 4, 205 to 209 as 5 to 9, 200 its legacy one   D the host waits for a device
+ * as the recorder has it of several devices; without them a trace is as earlier recorders had it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +32,7 @@
 
 #define STREAM "q ? cuda [] - stream\n"
 #define EVENT "q ? cuda [] - event\n"
+#define DEVICE "q ? cuda [] - device\n"
 
 struct out {
     struct tb_store *s;
@@ -37,6 +41,7 @@ struct out {
     uint64_t result;     /* of the consumer */
     uint64_t host;       /* host functions were queued */
     bool hashed;         /* what it reads */
+    bool devices;        /* streams have numbers of devices */
 };
 
 static struct tb_error err;
@@ -72,10 +77,13 @@ static void put(struct out *o, uint8_t kind, const char *text, const struct tb_s
 
 static struct tb_store_access stream_of(const struct out *o, unsigned stream, bool waited)
 {
-    bool blocking = stream == 0 || (stream >= 5 && stream <= 9);
+    unsigned number = stream % 200, device = stream / 200;
+    bool blocking = number == 0 || (number >= 5 && number <= 9);
     uint64_t bits =
         o->asked | o->host | (blocking ? 0 : TB_ORDER_FREE) | (waited ? TB_ORDER_WAITED : 0);
 
+    if (o->devices)
+        bits |= (device + 1ull) << TB_ORDER_DEVICE | (number ? 0 : TB_ORDER_LEGACY);
     return (struct tb_store_access){.alloc = TB_ALLOC_STREAM + stream, .offset = bits};
 }
 
@@ -161,6 +169,13 @@ static void word(struct out *o, char what, unsigned stream)
         return;
     case 'd':
         put(o, TB_EV_SYNC, "cuda\ncuCtxSynchronize\n", NULL, 0);
+        return;
+    case 'D':
+        a[0] = (struct tb_store_access){.alloc = TB_ALLOC_DEVICE + stream, .offset = o->asked};
+        put(o, TB_EV_SYNC, "cuda\ncuCtxSynchronize\n" DEVICE, a, 1);
+        return;
+    case 'n':
+        o->devices = true;
         return;
     case 'q':
         ask(o, 1, 2 * 1 + 1);
@@ -293,6 +308,33 @@ static void test_race__what_is_ordered_is_none(void **state)
     assert_no_race("k1 c2 s2 p1");
 }
 
+/* Who waits for one device, or queues in its legacy stream, has not waited for the others. */
+static void test_race__devices_are_waited_for_one_by_one(void **state)
+{
+    (void)state;
+    assert_race("n k1 k201 p1 D1 c201", "produce");
+    assert_race("n k1 k201 p1 D1 c2", "produce");
+    assert_race("n k1 k201 p5 k200 c205", "produce");
+    assert_race("n k1 k201 p0 c200", "produce");
+    assert_race("n k1 k201 p0 c205", "produce");
+    assert_race("n k1 k201 p5 s200 c201", "produce");
+    assert_no_race("n k1 k201 p1 D0 c201");
+    assert_no_race("n k1 k201 p0 D0 c200");
+    assert_no_race("n k1 k201 p201 D1 c2");
+    assert_no_race("n k1 k201 p205 k200 c206");
+    assert_no_race("n k1 k201 p205 s200 c2");
+    assert_no_race("n k1 k201 p1 r1 w201 D1 c2"); /* what it had waited for itself */
+}
+
+/* As it was recorded before: a wait without a device was for all, and streams were of any. */
+static void test_race__waits_and_streams_without_a_device_are_of_all(void **state)
+{
+    (void)state;
+    assert_no_race("n k1 k201 p1 d0 c201");
+    assert_no_race("k1 k201 p1 D1 c2");
+    assert_no_race("k1 p1 n D1 k201 c201");
+}
+
 static void test_race__only_what_was_written_counts(void **state)
 {
     (void)state;
@@ -403,6 +445,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_race__streams_without_order_race),
         cmocka_unit_test(test_race__what_is_ordered_is_none),
+        cmocka_unit_test(test_race__devices_are_waited_for_one_by_one),
+        cmocka_unit_test(test_race__waits_and_streams_without_a_device_are_of_all),
         cmocka_unit_test(test_race__only_what_was_written_counts),
         cmocka_unit_test(test_race__one_that_is_only_possible_is_no_cause),
         cmocka_unit_test(test_race__is_less_sure_beside_host_functions),
