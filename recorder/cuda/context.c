@@ -255,8 +255,10 @@ static struct tb_cu_ctx *find_ctx(CUcontext now)
         tb_cu_tls.context = now;
         tb_cu_tls.ctx = c;
     }
-    if (tb_unlikely(!c))
+    if (tb_unlikely(!c)) {
+        tb_cu_here();
         c = add(now, &mine);
+    }
     if (tb_unlikely(mine && c))
         set_up(c);
     if (tb_unlikely(c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_SETTING_UP))

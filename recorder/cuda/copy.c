@@ -314,6 +314,7 @@ static struct tb_cu_work *work_of(const struct transfer *t)
         return NULL;
     w->args = tb_cu_mix(t->args, t->dst_bytes);
     w->plain = t->plain;
+    tb_cu_where();
     tb_cu_lock();
     w->order = tb_cu_stream(t->stream, t->per_thread);
     (void)tb_cu_stream_tick(w->order);

@@ -214,14 +214,19 @@ struct tb_cu_clocks {
     uint64_t at[TB_CU_STREAMS];
 };
 
-/** struct tb_cu_stream - a stream; index 0 is the legacy one */
+/** struct tb_cu_stream - a stream; index 0 is the legacy one of the first device */
 struct tb_cu_stream {
-    uint64_t handle; /* with the thread in it for a thread's default stream */
+    uint64_t handle; /* with thread and device in it for a thread's default stream */
     uint32_t ordinal;
-    uint32_t index;      /* in the clocks */
-    bool blocking;       /* ordered with the legacy stream */
-    uint64_t capture;    /* number of the capture that it takes part in, 0: none */
-    uint64_t host_waits; /* when `known` took in what the host had waited for */
+    uint32_t index;            /* in the clocks */
+    bool legacy;               /* it is its device's legacy one */
+    bool blocking;             /* ordered with that */
+    int device;                /* -1: not known */
+    CUcontext context;         /* NULL: the one that is current, or not known */
+    uint64_t bits;             /* what orders say of it (wire.h, mode q) */
+    struct tb_cu_stream *next; /* legacy: of another device */
+    uint64_t capture;          /* number of the capture that it takes part in, 0: none */
+    uint64_t host_waits;       /* when `known` took in what the host had waited for */
     struct tb_cu_clocks known;
 };
 
@@ -443,6 +448,7 @@ void tb_cu_fault(const struct tb_cuda_call *c);
 /* ---------------------------------------------------------------- the state */
 
 #define TB_CU_FOUND 64u
+#define TB_CU_DEVICES 64
 
 /** struct tb_cu_found - where an address was found to lie, as long as nothing changes */
 struct tb_cu_found {
@@ -480,12 +486,15 @@ struct tb_cu {
     uint32_t parts;            /* that twinbit.h ever named inside an allocation */
     uint32_t blocking_streams; /* beside the legacy one */
     uint32_t stream_ordinals, stream_indices, event_ordinals;
-    struct tb_cu_stream legacy;
-    struct tb_cu_clocks host; /* what the host has waited for */
-    uint64_t host_waits;      /* grows with it; from 0, as those of streams */
-    int fault;                /* the last error of a device that a call returned; 0: none */
-    const char *last_kernel;  /* launched, of those that are recorded; atomic */
-    uint64_t unsaid;          /* orders without an event, as in wire.h; read without the lock */
+    uint32_t first_device;      /* plus 1, of those that contexts were current of; 0: none yet */
+    bool devices;               /* there were several; atomic */
+    bool one_legacy;            /* handle NULL is `legacy` in any case */
+    struct tb_cu_stream legacy; /* and those of further devices behind it */
+    struct tb_cu_clocks host;   /* what the host has waited for */
+    uint64_t host_waits;        /* grows with it; from 0, as those of streams */
+    int fault;                  /* the last error of a device that a call returned; 0: none */
+    const char *last_kernel;    /* launched, of those that are recorded; atomic */
+    uint64_t unsaid;            /* orders without an event, as in wire.h; read without the lock */
     struct tb_cu_work *free_works;
     uint32_t captures; /* under way; atomic */
     uint64_t capture_numbers;
@@ -498,11 +507,11 @@ struct tb_cu {
     struct tb_cu_base *free_bases, **last_base; /* the oldest first */
     uint32_t bases;                             /* words that were ever in use */
     struct tb_cu_snap *snaps;
-    CUcontext primary[64]; /* of devices; NULL: its making was not seen */
-    uint64_t peers[64];    /* device -> the devices whose memory it may use */
-    bool on_exit;          /* the handler for the end is registered */
-    bool ended;            /* it ran once */
-    bool chosen;           /* a kernel that --kernel lets in was seen */
+    CUcontext primary[TB_CU_DEVICES]; /* of devices; NULL: its making was not seen */
+    uint64_t peers[TB_CU_DEVICES];    /* device -> the devices whose memory it may use */
+    bool on_exit;                     /* the handler for the end is registered */
+    bool ended;                       /* it ran once */
+    bool chosen;                      /* a kernel that --kernel lets in was seen */
 };
 extern struct tb_cu tb_cu;
 
@@ -729,11 +738,13 @@ void tb_cu_learn_end(void);
 struct tb_cu_stream *tb_cu_stream_find(CUstream handle, bool per_thread);
 static inline struct tb_cu_stream *tb_cu_stream(CUstream handle, bool per_thread)
 {
-    if (tb_likely(!handle && !per_thread && tb_cu.stream_indices))
+    if (tb_likely(!handle && !per_thread && tb_cu.one_legacy))
         return &tb_cu.legacy;
     return tb_cu_stream_find(handle, per_thread);
 }
 void tb_cu_stream_new(CUstream handle, bool blocking);
+/** tb_cu_stream_owner - it was made in this thread's context, which must have been asked for */
+void tb_cu_stream_owner(CUstream handle);
 void tb_cu_stream_gone(CUstream handle);
 /** tb_cu_stream_tick - work is queued in @s: what is before it, and its own time */
 uint64_t tb_cu_stream_join(struct tb_cu_stream *s);
@@ -749,7 +760,8 @@ void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s);
 void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e);
 /** tb_cu_host_waited - the host goes on behind @c. Returns: did it not know that before? */
 bool tb_cu_host_waited(const struct tb_cu_clocks *c);
-void tb_cu_host_waited_all(void);
+/** tb_cu_host_waited_device - behind all streams that are of @device, or perhaps are; -1: all */
+void tb_cu_host_waited_device(int device);
 /** tb_cu_unsaid - @orders were made that no event tells of, the last by @last (wire.h, mode q);
  * 2 and 0: by anything */
 void tb_cu_unsaid(uint32_t orders, uint64_t last);
@@ -758,8 +770,7 @@ void tb_cu_host_function(void);
 /** tb_cu_order_bits - the offset of an access of mode q (wire.h); without the lock */
 static inline uint64_t tb_cu_order_bits(const struct tb_cu_stream *s)
 {
-    return __atomic_load_n(&tb_cu.unsaid, __ATOMIC_RELAXED) |
-           (s && s->ordinal && !s->blocking ? TB_ORDER_FREE : 0);
+    return __atomic_load_n(&tb_cu.unsaid, __ATOMIC_RELAXED) | (s ? s->bits : 0);
 }
 /** tb_cu_capture_of - number of the capture that a stream takes part in, as far as calls told it */
 uint64_t tb_cu_capture_of(CUstream stream, bool per_thread);
@@ -782,6 +793,20 @@ static inline bool tb_cu_capturing(CUstream stream, bool per_thread)
 /** tb_cu_here - device and context of this thread into tb_cu_tls, where CUDA may be called; without
  * the lock */
 void tb_cu_here(void);
+/** tb_cu_saw_device - a context of @device is current; without the lock */
+void tb_cu_saw_device(int device);
+/** tb_cu_where - before the lock is taken and streams are looked for: the default ones are those of
+ * the current context's device */
+static inline void tb_cu_where(void)
+{
+    if (tb_unlikely(__atomic_load_n(&tb_cu.devices, __ATOMIC_RELAXED)))
+        tb_cu_here();
+}
+/** tb_cu_device_now - number of that device, -1: not known; under the lock */
+static inline int tb_cu_device_now(void)
+{
+    return tb_cu.devices ? tb_cu_tls.device : (int)tb_cu.first_device - 1;
+}
 
 void tb_cu_launch_enter(struct tb_cuda_call *c);
 void tb_cu_launch_exit(struct tb_cuda_call *c);

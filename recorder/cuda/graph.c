@@ -216,6 +216,7 @@ static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_
         return NULL;
     count_nodes(w, x);
     w->missing = missing_of(x);
+    tb_cu_where();
     tb_cu_lock();
     w->order = tb_cu_stream(stream, per_thread);
     (void)tb_cu_stream_tick(w->order);

@@ -151,6 +151,7 @@ static struct tb_cu_work *begin(struct tb_cu_kernel *k, const struct launch *l, 
         return NULL;
     if (k->info && (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
         tb_cu_here();
+    tb_cu_where();
     struct tb_cu_asked asked = {block, tb_cu_params(k, l->params, l->extra, block), .early = early};
     if (!tb_cu_at_enter() && tb_cu_tls.may_call)
         may_plan(&asked);

@@ -15,6 +15,7 @@ void tb_cu_here(void)
         return;
     tb_cu_tls.device = (int)device;
     tb_cu_tls.context = context;
+    tb_cu_saw_device((int)device);
 }
 
 /* Whose it is could not be asked for when it was made: nobody looks at it before. */
@@ -247,7 +248,7 @@ static void peer(uint64_t with, uint64_t on)
     tb_cu_unlock();
 }
 
-/* Elsewhere it is asked for where it is needed. */
+/* From here on it is known of which device the thread's default streams are. */
 static void moved(uint64_t unused, uint64_t either)
 {
     (void)unused;
@@ -289,8 +290,7 @@ void tb_cu_context_exit(struct tb_cuda_call *c)
     case TB_CUDA_cuCtxDestroy_v2:
     case TB_CUDA_cuCtxPushCurrent_v2:
     case TB_CUDA_cuCtxPopCurrent_v2:
-        if (!tb_cu_tls.may_call)
-            tb_cu_late(moved, 0, 0);
+        tb_cu_late(moved, 0, 0);
         break;
     case TB_CUDA_cuDevicePrimaryCtxRelease:
     case TB_CUDA_cuDevicePrimaryCtxRelease_v2: {

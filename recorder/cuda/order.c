@@ -12,27 +12,42 @@ static void unsaid(void)
 }
 
 /* An edge is an event with orders instead of memory. */
-static void edge(const char *name, const struct tb_cu_stream *s, const struct tb_cu_event *e)
+static struct tb_cu_work *edge_new(const char *name)
 {
     struct tb_cu_work *w = tb_cu_recording() ? tb_cu_work_new(TB_EV_SYNC, name, NULL, false) : NULL;
 
-    if (!w) {
+    if (!w)
         unsaid();
-        return;
-    }
-    if (s)
-        w->access[w->n++] = (struct tb_cu_access){.ordinal = TB_ALLOC_STREAM + s->ordinal,
-                                                  .offset = tb_cu_order_bits(s),
-                                                  .word = 0xffff,
-                                                  .mode = 'q',
-                                                  .name = "stream"};
-    if (e)
-        w->access[w->n++] = (struct tb_cu_access){.ordinal = TB_ALLOC_EVENT + e->ordinal,
-                                                  .offset = tb_cu_order_bits(NULL),
-                                                  .word = 0xffff,
-                                                  .mode = 'q',
-                                                  .name = "event"};
-    tb_cu_work_write(w);
+    return w;
+}
+
+static void add(struct tb_cu_work *w, uint64_t what, uint64_t bits, const char *name)
+{
+    w->access[w->n++] = (struct tb_cu_access){
+        .ordinal = what, .offset = bits, .word = 0xffff, .mode = 'q', .name = name};
+}
+
+static void edge(const char *name, const struct tb_cu_stream *s, const struct tb_cu_event *e)
+{
+    struct tb_cu_work *w = edge_new(name);
+
+    if (w && s)
+        add(w, TB_ALLOC_STREAM + s->ordinal, tb_cu_order_bits(s), "stream");
+    if (w && e)
+        add(w, TB_ALLOC_EVENT + e->ordinal, tb_cu_order_bits(NULL), "event");
+    if (w)
+        tb_cu_work_write(w);
+}
+
+/* @device -1: not known, so for all. */
+static void device_edge(const char *name, int device)
+{
+    struct tb_cu_work *w = edge_new(name);
+
+    if (w && device >= 0)
+        add(w, TB_ALLOC_DEVICE + (uint64_t)device, tb_cu_order_bits(NULL), "device");
+    if (w)
+        tb_cu_work_write(w);
 }
 
 /* @external: the event becomes a node of the graph, not a part of the capture. */
@@ -40,6 +55,7 @@ static void record(CUevent event, CUstream stream, bool per_thread, bool externa
 {
     bool capturing = tb_cu_capturing(stream, per_thread);
 
+    tb_cu_where();
     tb_cu_lock();
     struct tb_cu_event *e = tb_cu_event(event);
     if (e)
@@ -57,6 +73,7 @@ static void record(CUevent event, CUstream stream, bool per_thread, bool externa
 
 static void wait(CUstream stream, CUevent event, bool per_thread)
 {
+    tb_cu_where();
     tb_cu_lock();
     struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
     struct tb_cu_event *e = tb_cu_event(event);
@@ -83,27 +100,33 @@ static void event_synchronize(CUevent event)
 
 static void stream_synchronize(CUstream stream, bool per_thread)
 {
+    tb_cu_where();
     tb_cu_lock();
     struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
-    if (s == &tb_cu.legacy)
-        tb_cu_host_waited_all();
-    else
-        (void)tb_cu_host_waited(&s->known);
+    if (s->legacy)
+        (void)tb_cu_stream_tick(s); /* and for what it waits for */
+    (void)tb_cu_host_waited(&s->known);
     tb_cu_unlock();
     edge("cuStreamSynchronize", s, NULL);
 }
 
-static void synchronize(void)
+/* @context: NULL: the current one. */
+static void synchronize(CUcontext context)
 {
+    int device;
+
+    tb_cu_where();
     tb_cu_lock();
-    tb_cu_host_waited_all();
+    device = context && tb_cu.devices ? tb_cu_ctx_device(context) : tb_cu_device_now();
+    tb_cu_host_waited_device(device);
     tb_cu_unlock();
-    edge("cuCtxSynchronize", NULL, NULL);
+    device_edge("cuCtxSynchronize", device);
 }
 
 /* A query that succeeds orders as a wait does; it is no event, for programs poll. */
 static void queried(CUstream stream, bool per_thread)
 {
+    tb_cu_where();
     tb_cu_lock();
     struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
     if (tb_cu_host_waited(&s->known))
@@ -142,20 +165,37 @@ void tb_cu_stream_enter(struct tb_cuda_call *c)
     }
 }
 
-static void created(struct tb_cuda_call *c)
+static void set_owner(uint64_t stream, uint64_t unused)
+{
+    (void)unused;
+    tb_cu_here();
+    tb_cu_lock();
+    tb_cu_stream_owner((CUstream)(uintptr_t)stream);
+    tb_cu_unlock();
+}
+
+static void created_stream(CUstream stream, bool blocking)
 {
     tb_cu_lock();
+    tb_cu_stream_new(stream, blocking);
+    tb_cu_unlock();
+    tb_cu_late(set_owner, HANDLE(stream), 0);
+}
+
+static void created(struct tb_cuda_call *c)
+{
     if (c->id == TB_CUDA_cuStreamCreate) {
         PARAMS(cuStreamCreate);
-        tb_cu_stream_new(*p->phStream, !(p->Flags & CU_STREAM_NON_BLOCKING));
+        created_stream(*p->phStream, !(p->Flags & CU_STREAM_NON_BLOCKING));
     } else if (c->id == TB_CUDA_cuStreamCreateWithPriority) {
         PARAMS(cuStreamCreateWithPriority);
-        tb_cu_stream_new(*p->phStream, !(p->flags & CU_STREAM_NON_BLOCKING));
+        created_stream(*p->phStream, !(p->flags & CU_STREAM_NON_BLOCKING));
     } else if (c->id == TB_CUDA_cuEventCreate) {
         PARAMS(cuEventCreate);
+        tb_cu_lock();
         (void)tb_cu_event(*p->phEvent);
+        tb_cu_unlock();
     }
-    tb_cu_unlock();
 }
 
 static bool is_ptsz(uint32_t id)
@@ -270,9 +310,13 @@ void tb_cu_stream_exit(struct tb_cuda_call *c)
         break;
     }
     case TB_CUDA_cuCtxSynchronize:
-    case TB_CUDA_cuCtxSynchronize_v2:
-        synchronize();
+        synchronize(NULL);
         break;
+    case TB_CUDA_cuCtxSynchronize_v2: {
+        PARAMS(cuCtxSynchronize_v2);
+        synchronize(p->ctx);
+        break;
+    }
     case TB_CUDA_cuStreamCreate:
     case TB_CUDA_cuStreamCreateWithPriority:
     case TB_CUDA_cuEventCreate:

@@ -7,6 +7,17 @@
 
 #define PER_THREAD (1ull << 63)
 
+static void own(struct tb_cu_stream *s, int device)
+{
+    bool said = device >= 0 && device < (int)TB_ORDER_DEVICE_MASK;
+
+    s->device = device;
+    s->bits = (s->legacy     ? TB_ORDER_LEGACY
+               : s->blocking ? 0
+                             : TB_ORDER_FREE) |
+              (said ? (uint64_t)device + 1 : 0) << TB_ORDER_DEVICE;
+}
+
 /* Returns: has @into grown? */
 static bool join(struct tb_cu_clocks *into, const struct tb_cu_clocks *from)
 {
@@ -28,36 +39,92 @@ static bool host_joins(const struct tb_cu_clocks *from)
     return grown;
 }
 
-/* A thread's default stream has no handle of its own: the thread is in the key. */
+/* ---------------------------------------------------------------- devices */
+
+void tb_cu_saw_device(int device)
+{
+    if (__atomic_load_n(&tb_cu.first_device, __ATOMIC_RELAXED) == (uint32_t)device + 1)
+        return;
+    tb_cu_lock();
+    if (!tb_cu.first_device) {
+        __atomic_store_n(&tb_cu.first_device, (uint32_t)device + 1, __ATOMIC_RELAXED);
+        own(&tb_cu.legacy, device);
+    } else {
+        __atomic_store_n(&tb_cu.devices, true, __ATOMIC_RELAXED);
+        tb_cu.one_legacy = false;
+    }
+    tb_cu_unlock();
+}
+
+static bool one_device(const struct tb_cu_stream *a, int device)
+{
+    return a->device < 0 || device < 0 || a->device == device;
+}
+
+/* ---------------------------------------------------------------- which stream */
+
+/* A thread's default stream has no handle of its own: thread and device, of further ones, are in
+ * the key. */
 static uint64_t key_of(CUstream handle, bool per_thread)
 {
+    int device = tb_cu_device_now();
+    uint64_t further =
+        device >= 0 && (uint32_t)device + 1 != tb_cu.first_device ? (uint64_t)device + 1 : 0;
+
     if (handle == CU_STREAM_PER_THREAD || (!handle && per_thread))
-        return PER_THREAD | (uint64_t)(uint32_t)syscall(SYS_gettid);
+        return PER_THREAD | further << 32 | (uint64_t)(uint32_t)syscall(SYS_gettid);
     return handle == CU_STREAM_LEGACY ? 0 : (uint64_t)(uintptr_t)handle;
 }
 
 static void begin(struct tb_cu_stream *s, uint64_t key, bool blocking)
 {
-    *s = (struct tb_cu_stream){.handle = key, .blocking = blocking};
-    s->ordinal = key ? ++tb_cu.stream_ordinals : 0;
+    *s = (struct tb_cu_stream){.handle = key, .legacy = !key, .blocking = blocking};
+    s->ordinal = s == &tb_cu.legacy ? 0 : ++tb_cu.stream_ordinals;
     s->index = tb_cu.stream_indices < TB_CU_STREAMS ? tb_cu.stream_indices++ : TB_CU_STREAMS - 1;
+    own(s, -1);
+}
+
+/* The legacy stream of the first device is always the first. */
+static void begin_first(void)
+{
+    if (tb_cu.stream_indices)
+        return;
+    begin(&tb_cu.legacy, 0, true);
+    own(&tb_cu.legacy, (int)tb_cu.first_device - 1);
+    tb_cu.one_legacy = !tb_cu.devices;
+}
+
+static struct tb_cu_stream *legacy_of(int device)
+{
+    struct tb_cu_stream *s = &tb_cu.legacy, *new;
+
+    for (;; s = s->next) {
+        if (one_device(s, device))
+            return s;
+        if (!s->next)
+            break;
+    }
+    if (!(new = tb_cu_small(sizeof(*new))))
+        return &tb_cu.legacy;
+    begin(new, 0, true);
+    own(new, device);
+    s->next = new;
+    return new;
 }
 
 static struct tb_cu_stream *by_key(uint64_t key, bool blocking)
 {
-    struct tb_cu_stream *s = key ? tb_cu_map_get(&tb_cu.streams, key) : &tb_cu.legacy;
+    struct tb_cu_stream *s;
 
-    if (s && (key || tb_cu.stream_indices))
-        return s;
-    if (!s)
-        s = tb_cu_small(sizeof(*s));
-    if (!s)
-        return &tb_cu.legacy;
-    if (!tb_cu.stream_indices) /* the legacy stream is always the first */
-        begin(&tb_cu.legacy, 0, true);
+    begin_first();
     if (!key)
-        return s;
+        return legacy_of(tb_cu_device_now());
+    s = tb_cu_map_get(&tb_cu.streams, key);
+    if (s || !(s = tb_cu_small(sizeof(*s))))
+        return s ? s : &tb_cu.legacy;
     begin(s, key, blocking);
+    if (key & PER_THREAD)
+        own(s, tb_cu_device_now());
     tb_cu.blocking_streams += blocking;
     (void)tb_cu_map_put(&tb_cu.streams, key, s);
     return s;
@@ -66,6 +133,16 @@ static struct tb_cu_stream *by_key(uint64_t key, bool blocking)
 struct tb_cu_stream *tb_cu_stream_find(CUstream handle, bool per_thread)
 {
     return by_key(key_of(handle, per_thread), true);
+}
+
+void tb_cu_stream_owner(CUstream handle)
+{
+    struct tb_cu_stream *s = tb_cu_map_get(&tb_cu.streams, (uint64_t)(uintptr_t)handle);
+
+    if (!s)
+        return;
+    own(s, tb_cu_tls.device);
+    s->context = tb_cu_tls.context;
 }
 
 void tb_cu_stream_gone(CUstream handle)
@@ -84,13 +161,22 @@ void tb_cu_stream_new(CUstream handle, bool blocking)
     (void)by_key(key, blocking);
 }
 
-/* The legacy stream waits for all blocking ones, and they wait for it. */
+/* ---------------------------------------------------------------- clocks */
+
+static void join_legacy(struct tb_cu_stream *s)
+{
+    for (const struct tb_cu_stream *l = &tb_cu.legacy; l; l = l->next)
+        if (l->known.at[l->index] && one_device(l, s->device))
+            (void)join(&s->known, &l->known);
+}
+
+/* A device's legacy stream waits for all its blocking ones, and they wait for it. */
 static void join_blocking(struct tb_cu_stream *s)
 {
     for (uint32_t i = 0; tb_cu.blocking_streams && i < tb_cu.streams.capacity; i++) {
         const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
         struct tb_cu_stream *other = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
-        if (other && other->blocking)
+        if (other && other->blocking && one_device(other, s->device))
             (void)join(&s->known, &other->known);
     }
 }
@@ -100,10 +186,10 @@ uint64_t tb_cu_stream_join(struct tb_cu_stream *s)
     if (tb_unlikely(s->host_waits != tb_cu.host_waits))
         (void)join(&s->known, &tb_cu.host);
     s->host_waits = tb_cu.host_waits;
-    if (s == &tb_cu.legacy)
+    if (s->legacy)
         join_blocking(s);
-    else if (s->blocking && tb_cu.legacy.known.at[0])
-        (void)join(&s->known, &tb_cu.legacy.known);
+    else if (s->blocking)
+        join_legacy(s);
     return ++s->known.at[s->index];
 }
 
@@ -139,13 +225,15 @@ bool tb_cu_host_waited(const struct tb_cu_clocks *c)
     return host_joins(c);
 }
 
-void tb_cu_host_waited_all(void)
+void tb_cu_host_waited_device(int device)
 {
-    (void)host_joins(&tb_cu.legacy.known);
+    for (const struct tb_cu_stream *l = &tb_cu.legacy; l; l = l->next)
+        if (one_device(l, device))
+            (void)host_joins(&l->known);
     for (uint32_t i = 0; i < tb_cu.streams.capacity; i++) {
         const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
         const struct tb_cu_stream *s = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
-        if (s)
+        if (s && one_device(s, device))
             (void)host_joins(&s->known);
     }
 }

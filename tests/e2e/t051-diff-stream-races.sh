@@ -38,6 +38,34 @@ contains out "cause       race between streams 2 and 1: take#0 and fill#0 are no
 compare copy
 contains out "cause       race between streams 1 and 2: cuMemcpyHtoDAsync#0 and take#0 are not ordered"
 
+# two devices: waiting for the one does not order what the other does, and each has a legacy stream of its own
+for tap in "" "--tap cupti" "--tap cupti --enqueue deferred"; do
+    [ -z "$tap" ] || [ -n "$(find "$TB_BUILD_DIR/softgpu/lib" -name 'libcupti.so*' 2>/dev/null)" ] || continue
+    export SOFTGPU_DEVICES=2
+    # shellcheck disable=SC2086 # none, or several words
+    {
+        compare device1 $tap
+        contains out "cause       race between streams 1 and 3: fill#0 and take#0 are not ordered"
+        compare devices $tap
+        matches out "cause       race between streams 0 and [0-9]*: fill#0 and take#0 are not ordered"
+        for case in device0 devices0; do
+            compare $case $tap
+            contains out "cause       unexplained"
+            lacks out "race"
+        done
+    }
+    "$TWINBIT" show a.twinbit tensors >rows
+    matches rows "device:1 .*/cuCtxSynchronize#[0-9]* device"
+    for case in device0 device1; do
+        # shellcheck disable=SC2086
+        record 1 $case.twinbit $tap --inputs -- "$TOOL" $case
+        "$TWINBIT" show $case.twinbit coverage >$case.rows
+    done
+    contains device1.rows "memory was used by streams at once: fingerprints of it may be torn"
+    lacks device0.rows "at once"
+    unset SOFTGPU_DEVICES
+done
+
 # the next command tells more: the device itself names the race
 expect 0 "${TWINBIT%/*}/softgpu" run --strict report -- "$TOOL" none
 contains err "stream-race"

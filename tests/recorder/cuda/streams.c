@@ -1,13 +1,15 @@
 /*
  * Two streams that use one buffer: in one a kernel fills it, in the other one reads it. How the two
- * are ordered, if they are, is the argument; tests/e2e/t051-diff-stream-races.sh says what diff
- * must say. What is read leads to a result that depends on the order of blocks, too: so two runs
- * with other seeds differ even if the streams are in order.
+ * are ordered, if they are, is the argument (of two devices: those that begin with "device");
+ * tests/e2e/t051-diff-stream-races.sh says what diff must say. What is read leads to a result that
+ * depends on the order of blocks, too: so two runs with other seeds differ even if the streams are
+ * in order.
  *
  * usage: streams CASE [DESCRIPTORS]; start at main()
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@
     X(cuInit)                                                                                      \
     X(cuDevicePrimaryCtxRetain)                                                                    \
     X(cuCtxSetCurrent)                                                                             \
+    X(cuCtxEnablePeerAccess)                                                                       \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuMemAlloc)                                                                                  \
@@ -64,6 +67,7 @@ static const char image[] =
     " add.u64 %d4, %d3, %d1; st.global.u32 [%d4], %r0;\n"
     " atom.global.exch.b32 %r4, [%d3+2048], %r3; ret; }\n";
 
+static CUcontext contexts[2]; /* the second one: only where there are two devices */
 static CUfunction fill, take;
 static CUdeviceptr a, b, other;
 static CUstream first, second;
@@ -84,7 +88,6 @@ static void ok(CUresult result, int line)
 static void begin(unsigned flags, unsigned files)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    CUcontext context;
     CUmodule module;
 
 #define LOAD_(name)                                                                                \
@@ -96,8 +99,8 @@ static void begin(unsigned flags, unsigned files)
     if (files)
         (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){files, files});
     OK(cu.cuInit(0));
-    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cu.cuCtxSetCurrent(context));
+    OK(cu.cuDevicePrimaryCtxRetain(&contexts[0], 0));
+    OK(cu.cuCtxSetCurrent(contexts[0]));
     OK(cu.cuModuleLoadData(&module, image));
     OK(cu.cuModuleGetFunction(&fill, module, "fill"));
     OK(cu.cuModuleGetFunction(&take, module, "take"));
@@ -148,6 +151,45 @@ static CUresult query_stream(void *s)
     return cu.cuStreamQuery(s);
 }
 
+/* The second device becomes the current one; it may use the first one's memory. */
+static void second_device(void)
+{
+    CUmodule module;
+
+    OK(cu.cuDevicePrimaryCtxRetain(&contexts[1], 1));
+    OK(cu.cuCtxSetCurrent(contexts[1]));
+    OK(cu.cuCtxEnablePeerAccess(contexts[0], 0));
+    OK(cu.cuModuleLoadData(&module, image));
+    OK(cu.cuModuleGetFunction(&take, module, "take"));
+}
+
+static void wait_for_device(unsigned device)
+{
+    OK(cu.cuCtxSetCurrent(contexts[device]));
+    OK(cu.synchronize());
+}
+
+/* What is filled in a stream of the first device is taken in one of the second. */
+static void two_devices(const char *how)
+{
+    CUstream theirs;
+    bool legacy = strcmp(how, "devices") == 0 || strcmp(how, "devices0") == 0;
+
+    second_device();
+    OK(cu.cuStreamCreate(&theirs, CU_STREAM_NON_BLOCKING));
+    OK(cu.synchronize());
+    OK(cu.cuCtxSetCurrent(contexts[0]));
+    do_fill(a, legacy ? NULL : first);
+    if (strcmp(how, "device0") == 0 || strcmp(how, "devices0") == 0)
+        wait_for_device(0);
+    else if (strcmp(how, "device1") == 0)
+        wait_for_device(1);
+    OK(cu.cuCtxSetCurrent(contexts[1]));
+    do_take(legacy ? NULL : theirs);
+    wait_for_device(1);
+    wait_for_device(0);
+}
+
 static void nothing(void *unused)
 {
     (void)unused;
@@ -195,7 +237,10 @@ int main(int argc, char **argv)
           argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0);
     if (strcmp(how, "early") == 0) /* recorded before there is anything to wait for */
         OK(cu.cuEventRecord(event, first));
-    if (strcmp(how, "reader") == 0) { /* the reader comes first, and the writer does not wait */
+    if (strncmp(how, "device", 6) == 0) {
+        two_devices(how);
+    } else if (strcmp(how, "reader") ==
+               0) { /* the reader comes first, and the writer does not wait */
         do_take(second);
         do_fill(a, first);
     } else if (strcmp(how, "copy") == 0) {
