@@ -266,19 +266,60 @@ static struct tb_cu_ctx *find_ctx(CUcontext now)
     return c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY ? c : NULL;
 }
 
-struct tb_cu_ctx *tb_cu_ctx(void)
+/* NULL: there is none, or CUDA may not be asked. */
+static inline CUcontext current(void)
 {
-    struct tb_cu_tls *tls = &tb_cu_tls;
-    struct tb_cu_ctx *c = tls->ctx;
     CUcontext now = NULL;
 
-    if (tb_unlikely(!tls->may_call || !tb_cu.driver.cuCtxGetCurrent ||
-                    tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || !now))
+    if (tb_unlikely(!tb_cu_tls.may_call || !tb_cu.driver.cuCtxGetCurrent ||
+                    tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS))
+        return NULL;
+    return now;
+}
+
+struct tb_cu_ctx *tb_cu_ctx(void)
+{
+    const struct tb_cu_tls *tls = &tb_cu_tls;
+    struct tb_cu_ctx *c = tls->ctx;
+    CUcontext now = current();
+
+    if (tb_unlikely(!now))
         return NULL;
     if (tb_likely(c && c->handle == now && tls->context == now &&
                   __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY))
         return c;
     return find_ctx(now);
+}
+
+struct tb_cu_ctx *tb_cu_ctx_ready(CUcontext handle)
+{
+    struct tb_cu_ctx *c = known(handle);
+
+    return c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY ? c : NULL;
+}
+
+/* A kernel of ours can only be launched where it was loaded, and that is where the stream is. */
+void tb_cu_visit(CUcontext context, struct tb_cu_visit *v)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    const struct tb_cu_tls *tls = &tb_cu_tls;
+
+    *v = (struct tb_cu_visit){.device = tls->device, .context = tls->context, .ctx = tls->ctx};
+    v->pushed = context && tls->may_call && context != current() && d->cuCtxPopCurrent_v2 &&
+                d->cuCtxPushCurrent_v2 && d->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+}
+
+void tb_cu_return(const struct tb_cu_visit *v)
+{
+    struct tb_cu_tls *tls = &tb_cu_tls;
+    CUcontext was;
+
+    if (tb_likely(!v->pushed))
+        return;
+    (void)tb_cu.driver.cuCtxPopCurrent_v2(&was);
+    tls->device = v->device;
+    tls->context = v->context;
+    tls->ctx = v->ctx;
 }
 
 /* The context takes module, memory and registration with it. */

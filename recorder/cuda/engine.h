@@ -265,6 +265,19 @@ struct tb_cu_ctx {
 /** tb_cu_ctx - the current context, prepared if that is possible; NULL: none, or CUDA may not be
  * called, or it could not be prepared (told once) */
 struct tb_cu_ctx *tb_cu_ctx(void);
+/** struct tb_cu_visit - what this thread had before another context was made current for a while */
+struct tb_cu_visit {
+    bool pushed;
+    int device;
+    CUcontext context;
+    struct tb_cu_ctx *ctx;
+};
+/** tb_cu_visit - @context (NULL: as it is) is current until tb_cu_return(@v), where CUDA may be
+ * called. Without the lock */
+void tb_cu_visit(CUcontext context, struct tb_cu_visit *v);
+void tb_cu_return(const struct tb_cu_visit *v);
+/** tb_cu_ctx_ready - of that handle, if it is prepared */
+struct tb_cu_ctx *tb_cu_ctx_ready(CUcontext handle);
 /** tb_cu_ctx_forget - @handle is about to end (NULL: all) */
 void tb_cu_ctx_forget(CUcontext handle);
 /** tb_cu_ctx_forget_device - the primary context of @device is about to end */
@@ -358,6 +371,7 @@ struct tb_cu_work {
     uint8_t kind;             /* enum tb_wire_event_kind */
     bool per_thread;          /* the call was a _ptsz form */
     bool again;               /* a launch by a plan: `plan_run` is in place of accesses */
+    bool away;                /* and its stream is of another context than the current one */
     bool plain;               /* a copy of bytes in a row: behind it both ends are equal */
     bool waited;              /* the host goes on when it is done */
     bool unsure;              /* an argument is no address that we know, but could become one */

@@ -286,7 +286,18 @@ static void draw(struct tb_cu_exec *x, CUstream stream, bool per_thread)
     }
 }
 
-/* Why nodes cannot be hashed in this launch, NULL: they can. */
+/* The context that @stream is of is current until tb_cu_return(). */
+static void visit(CUstream stream, bool per_thread, struct tb_cu_visit *v)
+{
+    tb_cu_where();
+    tb_cu_lock();
+    const struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
+    CUcontext context = s->context;
+    tb_cu_unlock();
+    tb_cu_visit(context, v);
+}
+
+/* Why nodes cannot be hashed in this launch, NULL: they can. The stream's context is current. */
 static const char *refusal(struct tb_cu_exec *x, CUstream stream, bool per_thread)
 {
     if (x->lost)
@@ -299,7 +310,9 @@ static const char *refusal(struct tb_cu_exec *x, CUstream stream, bool per_threa
 void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread)
 {
     struct tb_cu_work *w = tb_cu_work_new(TB_EV_LAUNCH, "graph", stream, per_thread);
+    struct tb_cu_visit v;
 
+    visit(stream, per_thread, &v);
     x->drawn = false;
     x->why = refusal(x, stream, per_thread);
     choose(x);
@@ -310,6 +323,7 @@ void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_threa
     tb_cu_work_drop(w);
     if (!x->why)
         draw(x, stream, per_thread);
+    tb_cu_return(&v);
 }
 
 /* The ticket of an access that was hashed as it is described now; false: it was not. */
@@ -368,10 +382,14 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
 
 void tb_cu_graph_nodes_launched(struct tb_cu_exec *x, CUstream stream, bool per_thread, bool ok)
 {
-    if (x->drawn)
+    struct tb_cu_visit v;
+
+    if (x->drawn) {
+        visit(stream, per_thread, &v);
         (void)set_base(x, stream, per_thread, 0);
-    if (x->drawn)
+        tb_cu_return(&v);
         give_back(x, !ok);
+    }
     if (!ok)
         return;
     for (const struct tb_cu_node *n = x->first; n; n = n->next)

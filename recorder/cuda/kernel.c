@@ -125,15 +125,12 @@ static bool ask_params(struct tb_cu_kernel *k)
     return any && (n == 0 || k->param);
 }
 
-/* Where module variables lie that the kernel may write. */
-static void ask_globals(struct tb_cu_kernel *k)
+/* Where module variables lie that the kernel may write; the module's context is current. */
+static void ask_globals(struct tb_cu_kernel *k, uint32_t n)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
-    const struct tb_wire_kernels *h = k->info ? k->code->image->info : NULL;
-    uint32_t n = k->info ? k->info->globals : 0;
+    const struct tb_wire_kernels *h = k->code->image->info;
 
-    if (!n)
-        return;
     tb_cu_here();
     const struct tb_wire_kernel *kernels = (const void *)(h + 1);
     const struct tb_wire_word *words = (const void *)(kernels + h->kernels);
@@ -193,7 +190,12 @@ static void ask(struct tb_cu_kernel *k)
 {
     k->blind = !ask_params(k);
     k->learns = tb_cu_learns(k);
-    ask_globals(k);
+    if (k->info && k->info->globals) {
+        struct tb_cu_visit v;
+        tb_cu_visit(k->code->library ? NULL : k->code->context, &v);
+        ask_globals(k, k->info->globals);
+        tb_cu_return(&v);
+    }
     tell(k);
     __atomic_store_n(&k->ready, true, __ATOMIC_RELEASE);
 }

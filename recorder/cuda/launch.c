@@ -117,9 +117,16 @@ static void may_plan(struct tb_cu_asked *asked)
     tb_cu_await_slots(asked->ctx, TB_CU_PLANNED);
 }
 
+/* Its stream is of a context that is not the current one. */
+static void look_away(struct tb_cu_work *w, struct tb_cu_asked *asked)
+{
+    w->away = true;
+    asked->ctx = tb_cu_ctx_ready(w->order->context);
+}
+
 /* Under the lock. */
 static void describe(struct tb_cu_work *w, struct tb_cu_kernel *k, const struct launch *l,
-                     const struct tb_cu_asked *asked)
+                     struct tb_cu_asked *asked)
 {
     w->kernel = k;
     __atomic_store_n(&tb_cu.last_kernel, k->name, __ATOMIC_RELAXED);
@@ -128,6 +135,8 @@ static void describe(struct tb_cu_work *w, struct tb_cu_kernel *k, const struct 
         w->missing = "its parameters could not be read";
     w->order = tb_cu_stream(l->stream, l->per_thread);
     (void)tb_cu_stream_tick(w->order);
+    if (tb_unlikely(w->order->context && asked->ctx && asked->ctx->handle != w->order->context))
+        look_away(w, asked);
     if (tb_likely(!w->missing && tb_cu_plan_use(w, asked)))
         return;
     tb_cu_kernel_accesses(w, k, asked->block, asked->bytes);

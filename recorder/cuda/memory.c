@@ -54,10 +54,30 @@ static void may_wait(void)
     tb_cu_unlock();
 }
 
+/* A pool's memory is of the stream's device; false: that is not known. */
+static bool add_in(const struct tb_cu_stream *s, uint64_t base, uint64_t bytes)
+{
+    struct tb_cu_alloc *a;
+
+    if (!s->context || s->device < 0)
+        return false;
+    tb_cu_alloc_add(base, bytes, s->device, TB_CU_DEVICE);
+    a = tb_cu_alloc_at(base);
+    if (a && a->base == base)
+        a->context = s->context;
+    return true;
+}
+
 /* Memory that a capture allocates exists while its graph runs. */
 static void add_async(uint64_t base, uint64_t bytes, CUstream stream, bool per_thread)
 {
-    if (!tb_cu_capturing(stream, per_thread))
+    if (tb_cu_capturing(stream, per_thread))
+        return;
+    tb_cu_where();
+    tb_cu_lock();
+    bool added = add_in(tb_cu_stream(stream, per_thread), base, bytes);
+    tb_cu_unlock();
+    if (!added)
         add(base, bytes, TB_CU_DEVICE);
 }
 

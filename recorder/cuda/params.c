@@ -246,7 +246,7 @@ static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const u
 /* Pointers that lie in memory lead anywhere: all that there is may have been written. */
 static void everything(struct tb_cu_work *w, uint8_t mode)
 {
-    int here = tb_cu_tls.device;
+    int here = w->order && w->order->device >= 0 ? w->order->device : tb_cu_tls.device;
     uint64_t peers = here >= 0 && here < 64 ? tb_cu.peers[here] : 0;
     uint32_t room = PIECES;
 

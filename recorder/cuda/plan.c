@@ -172,9 +172,13 @@ static void give_up(struct tb_cu_work *w)
 void tb_cu_again_end(struct tb_cu_work *w)
 {
     struct tb_cu_again *r = &w->plan_run;
+    struct tb_cu_visit v = {.pushed = false};
 
+    if (tb_unlikely(w->away))
+        tb_cu_visit(w->ctx->handle, &v);
     if (r->batch.jobs && !tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &r->batch))
         give_up(w);
+    tb_cu_return(&v);
     tb_cu_event_put(w, r->thread, r->site, r->wire, r->accesses);
     tb_cu_work_over(w);
 }

@@ -115,30 +115,20 @@ static bool queue_strided(struct tb_cu_ctx *c, CUstream stream, const struct tb_
     return grid && tb_cu_launch(c->strided, grid, TB_FPD_THREADS, stream, false, &s);
 }
 
-/* A context of @device: the current one, or a known one that is made current for @fn's time. */
-static struct tb_cu_ctx *enter_device(int device, bool *pushed)
+/* A context of @device: the current one, or a known one that is current until tb_cu_return(). */
+static struct tb_cu_ctx *visit_device(int device, struct tb_cu_visit *v)
 {
     struct tb_cu_ctx *c = tb_cu_ctx();
-    const struct tb_cu_driver *d = &tb_cu.driver;
 
-    *pushed = false;
+    *v = (struct tb_cu_visit){.pushed = false};
     if (c && c->device == device)
         return c;
     for (c = tb_cu.contexts; c; c = c->next)
-        if (c->device == device && c->state == TB_CU_CTX_READY && d->cuCtxPushCurrent_v2 &&
-            d->cuCtxPushCurrent_v2(c->handle) == CUDA_SUCCESS) {
-            *pushed = true;
-            return c;
+        if (c->device == device && c->state == TB_CU_CTX_READY) {
+            tb_cu_visit(c->handle, v);
+            return v->pushed ? c : NULL;
         }
     return NULL;
-}
-
-static void leave_device(bool pushed)
-{
-    CUcontext was;
-
-    if (pushed && tb_cu.driver.cuCtxPopCurrent_v2)
-        (void)tb_cu.driver.cuCtxPopCurrent_v2(&was);
 }
 
 /* Nothing is written there before the graph is launched, and that is an event of its own. */
@@ -147,22 +137,25 @@ static const char captured[] = "its stream is being captured into a graph";
 static const char *hash_in(int device, CUstream stream, const struct tb_rec_view *v,
                            struct tb_wire_access *out)
 {
-    bool plain = v->sizes == NULL, pushed, drawn, ok;
+    bool plain = v->sizes == NULL, drawn, ok;
+    struct tb_cu_visit was;
     uint64_t ticket = 0;
 
     if (tb_cu_capturing(stream, false))
         return captured;
     if (!plain && v->ndim > (int)TB_FPD_STRIDED_DIMS)
         return "a view of more dimensions than are hashed on the device";
-    struct tb_cu_ctx *c = enter_device(device, &pushed);
-    if (!c)
+    struct tb_cu_ctx *c = visit_device(device, &was);
+    if (!c) {
+        tb_cu_return(&was);
         return "nothing can be hashed on this device";
+    }
     tb_cu_lock();
     drawn = tb_cu_draw(c, 1, &ticket);
     tb_cu_unlock();
     ok = drawn && (plain ? tb_cu_launch_job(c, stream, false, v->address, v->bytes, ticket)
                          : queue_strided(c, stream, v, ticket));
-    leave_device(pushed);
+    tb_cu_return(&was);
     if (!ok)
         return drawn ? "the hash could not be launched" : "the table of fingerprints is full";
     out->alloc |= (uint64_t)(plain ? TB_FP_BYTES : TB_FP_ROWMAJOR) << 48 | TB_ACCESS_PENDING;

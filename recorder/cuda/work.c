@@ -223,9 +223,18 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
         give_up(w, flag, "the hash could not be launched");
 }
 
+/* The context of its stream is current until tb_cu_return(). */
+static struct tb_cu_ctx *visit(const struct tb_cu_work *w, struct tb_cu_visit *v)
+{
+    tb_cu_visit(w->order ? w->order->context : NULL, v);
+    return tb_cu_ctx();
+}
+
 void tb_cu_work_before(struct tb_cu_work *w)
 {
-    w->ctx = w->n ? tb_cu_ctx() : NULL;
+    struct tb_cu_visit v = {.pushed = false};
+
+    w->ctx = w->n ? visit(w, &v) : NULL;
     w->snapshot = tb_cu_snapshot_due(w);
     if (w->ctx)
         hash(w, TB_CU_BEFORE | TB_CU_CHANGE);
@@ -233,6 +242,7 @@ void tb_cu_work_before(struct tb_cu_work *w)
         no_before(w);
     if (w->snapshot)
         tb_cu_snapshot_take(w, 'r');
+    tb_cu_return(&v);
 }
 
 /* ---------------------------------------------------------------- the end */
@@ -293,6 +303,27 @@ void tb_cu_work_ordered(struct tb_cu_work *w)
     tb_cu_work_write(w);
 }
 
+static void hash_end(struct tb_cu_work *w)
+{
+    struct tb_cu_visit v;
+    struct tb_cu_ctx *c = visit(w, &v);
+
+    if (!w->ctx)
+        w->ctx = c;
+    if (w->ctx)
+        hash(w, TB_CU_HASH);
+    if (w->learn && w->ctx) {
+        tb_cu_lock();
+        tb_cu_learn_note(w);
+        tb_cu_unlock();
+    }
+    if (w->snapshot)
+        tb_cu_snapshot_take(w, 'w');
+    if (!w->ctx && !w->missing)
+        w->missing = "nothing can be hashed in this context";
+    tb_cu_return(&v);
+}
+
 void tb_cu_work_end(struct tb_cu_work *w)
 {
     struct tb_cu_work *before = tb_cu_tls.pending;
@@ -307,19 +338,8 @@ void tb_cu_work_end(struct tb_cu_work *w)
         tb_cu_tls.pending = w;
         return;
     }
-    if (w->n && !w->ctx)
-        w->ctx = tb_cu_ctx();
-    if (w->ctx)
-        hash(w, TB_CU_HASH);
-    if (w->learn && w->ctx) {
-        tb_cu_lock();
-        tb_cu_learn_note(w);
-        tb_cu_unlock();
-    }
-    if (w->snapshot)
-        tb_cu_snapshot_take(w, 'w');
-    if (!w->ctx && w->n && !w->missing)
-        w->missing = "nothing can be hashed in this context";
+    if (w->n)
+        hash_end(w);
     tb_cu_add_order(w);
     tb_cu_work_write(w);
 }

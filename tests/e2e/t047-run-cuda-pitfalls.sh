@@ -27,7 +27,7 @@ count() { # count FILE N - it has so many lines
 
 # each case with each tap: same output and status as alone, nothing missing, the taps agree
 for case in args equal hidden handles segments blocks pool reset modules devices fault ending killed late_fork \
-    early_fork threads capture nested graph_memory; do
+    early_fork threads capture nested graph_memory elsewhere; do
     status=0
     [ $case = killed ] && status=137
     expect $status "$TB_BUILD_DIR/bin/softgpu" run -- "$TOOL" $case
@@ -42,9 +42,9 @@ for case in args equal hidden handles segments blocks pool reset modules devices
         diff alone out || fail "$case: another output with --tap $tap"
         covered $case.$tap.twinbit "$allowed"
     done
-    # threads: which is the first is chance; capture, nested: the taps see graphs differently
+    # threads: which is the first is chance; capture, nested, elsewhere: the taps see graphs differently
     case $case in
-    threads | capture | nested | fault) ;;
+    threads | capture | nested | elsewhere | fault) ;;
     *) expect 0 "$TWINBIT" diff --verify $case.shim.twinbit $case.cupti.twinbit ;;
     esac
 done
@@ -99,6 +99,14 @@ for tap in shim cupti deferred; do
     done
     expect 0 "$TWINBIT" show devices.$tap.twinbit events
     matches out "/by_table#1 .* cuda:1"
+    # in streams of a device that is not the current one: as if it were
+    options=(--tap ${tap/deferred/cupti})
+    [ $tap != deferred ] || options+=(--enqueue deferred)
+    record 0 here.$tap.twinbit "${options[@]}" --inputs -- env HERE=1 "$TOOL" elsewhere
+    "$TWINBIT" show elsewhere.$tap.twinbit tensors | awk '{ print $1, $2, $3, $4, $NF }' >tensors
+    "$TWINBIT" show here.$tap.twinbit tensors | awk '{ print $1, $2, $3, $4, $NF }' | cmp tensors - ||
+        fail "other fingerprints in streams of another device"
+    [ "$(grep -c '^w - ' tensors)" -eq 0 ] && [ "$(grep -c '^w ' tensors)" -ge 14 ] || fail "not all was hashed"
     # after the fault and the reset
     fills fault.$tap.twinbit >fills
     count fills 2

@@ -79,9 +79,17 @@ static void open_cuda(void)
     *(void **)&cu.create = dlsym(lib, "cuCtxCreate_v2");
 }
 
+CUmodule pitfalls_load(void)
+{
+    CUmodule m;
+
+    OK(cu.cuModuleLoadData(&m, image));
+    return m;
+}
+
 static void load(void)
 {
-    OK(cu.cuModuleLoadData(&module, image));
+    module = pitfalls_load();
     OK(cu.cuModuleGetFunction(&fill, module, "fill"));
     OK(cu.cuModuleGetFunction(&by_struct, module, "by_struct"));
     OK(cu.cuModuleGetFunction(&by_table, module, "by_table"));
@@ -576,6 +584,7 @@ static const struct {
     {"parts", pitfalls_parts, false},
     {"nested", pitfalls_nested, false},
     {"graph_memory", pitfalls_graph_memory, false},
+    {"elsewhere", pitfalls_elsewhere, false},
 };
 
 int main(int argc, char **argv)

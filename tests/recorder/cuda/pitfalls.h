@@ -15,6 +15,8 @@
     X(cuDevicePrimaryCtxReset)                                                                     \
     X(cuCtxDestroy)                                                                                \
     X(cuCtxSetCurrent)                                                                             \
+    X(cuCtxGetCurrent)                                                                             \
+    X(cuCtxPopCurrent)                                                                             \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
@@ -27,6 +29,8 @@
     X(cuMemAllocAsync)                                                                             \
     X(cuMemFreeAsync)                                                                              \
     X(cuMemcpyHtoD)                                                                                \
+    X(cuMemcpyHtoDAsync)                                                                           \
+    X(cuMemcpyPeerAsync)                                                                           \
     X(cuMemcpyDtoH)                                                                                \
     X(cuMemcpyDtoHAsync)                                                                           \
     X(cuMemcpyDtoD)                                                                                \
@@ -79,6 +83,8 @@ void must_be(int result, int want, const char *what, int line);
 /** pitfalls_begin - this thread has device 0 and the kernels of pitfalls_fill(p, value, n) */
 void pitfalls_begin(void);
 CUfunction pitfalls_fill(void);
+/** pitfalls_load - the kernels of pitfalls.c in the current context */
+CUmodule pitfalls_load(void);
 
 void pitfalls_peek(void);
 void pitfalls_parts(void);
@@ -88,5 +94,6 @@ void pitfalls_threads(void);
 void pitfalls_capture(void);
 void pitfalls_nested(void);
 void pitfalls_graph_memory(void);
+void pitfalls_elsewhere(void);
 
 #endif
