@@ -153,6 +153,7 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
                                   .device = device,
                                   .kind = kind,
                                   .context = tb_cu_tls.context,
+                                  .parting = a->parting,
                                   .unstable = kind == TB_CU_MANAGED || kind == TB_CU_HOST ||
                                               kind == TB_CU_REGISTERED};
     return a;
@@ -293,13 +294,6 @@ void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset)
     a->bounds++;
     if (a->split)
         tb_cu_alloc_changed(a);
-}
-
-void tb_cu_split(struct tb_cu_alloc *a)
-{
-    if (!a->split)
-        tb_cu_alloc_changed(a);
-    a->split = true;
 }
 
 /* What lies in blocks goes by their names: of a pointer that leads to none, up to the nearest ones.

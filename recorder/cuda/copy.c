@@ -319,6 +319,7 @@ static struct tb_cu_work *work_of(const struct transfer *t)
     w->order = tb_cu_stream(t->stream, t->per_thread);
     (void)tb_cu_stream_tick(w->order);
     add_transfer(w, t);
+    tb_cu_split_uses(w, false);
     w->waited = t->waits || to_pageable(t);
     if (w->waited)
         (void)tb_cu_host_waited(&w->order->known);
@@ -347,6 +348,8 @@ static struct tb_cu_work *batch(const struct tb_cuda_call *c)
         w->args = tb_cu_mix(w->args, p->sizes[i]);
         add_transfer(w, &t);
     }
+    if (w)
+        tb_cu_split_uses(w, false);
     tb_cu_unlock();
     return w;
 }

@@ -5,8 +5,9 @@
  * start.c and calls.def know which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c
  * (graph.h) keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work;
  * params.c reads arguments, access.c finds what they lead to, plan.c knows it of a launch that was
- * seen before; learn.c finds out what is written through them where no code tells; work.c queues
- * the hashes, event.c writes the event; context.c prepares a context for that.
+ * seen before; learn.c finds out what is written through them where no code tells; split.c knows
+ * where streams use one allocation at once; work.c queues the hashes, event.c writes the event;
+ * context.c prepares a context for that.
  *
  * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
  */
@@ -148,6 +149,7 @@ struct tb_cu_alloc {
     bool part;       /* twinbit.h named it inside an allocation: pointers to it may be for that */
     bool has_parts;  /* there are such in it */
     bool split;      /* streams use parts of it: extents end where other pointers begin */
+    uint8_t splits;  /* how often that began */
     bool unstable;   /* it may change in ways that no call tells: the host's too, or mapped twice */
     uint64_t mapped; /* cuMemMap: handle of the physical memory */
     CUcontext context; /* it ends with this one; NULL: not known */
@@ -156,6 +158,7 @@ struct tb_cu_alloc {
     uint64_t bound[TB_CU_BOUNDS];  /* offsets of pointers that were seen, ascending */
     const char *name;              /* as twinbit.h said, NULL: not */
     struct tb_cu_uses write, read; /* reads only where they are hashed */
+    struct tb_cu_parting *parting; /* split.c; NULL: none yet */
 };
 
 /** struct tb_cu_image - a module's code */
@@ -210,8 +213,10 @@ struct tb_cu_kernel {
     64u /* whose order is followed; others count as unordered among themselves                     \
          */
 
+/** struct tb_cu_clocks - of each stream, how far it is known to be done */
 struct tb_cu_clocks {
     uint64_t at[TB_CU_STREAMS];
+    uint64_t said[TB_CU_STREAMS]; /* by orders that are there in any run of the program (split.c) */
 };
 
 /** struct tb_cu_stream - a stream; index 0 is the legacy one of the first device */
@@ -227,6 +232,7 @@ struct tb_cu_stream {
     struct tb_cu_stream *next; /* legacy: of another device */
     uint64_t capture;          /* number of the capture that it takes part in, 0: none */
     uint64_t host_waits;       /* when `known` took in what the host had waited for */
+    uint64_t said_waits;       /* and when what that says */
     struct tb_cu_clocks known;
 };
 
@@ -506,9 +512,12 @@ struct tb_cu {
     struct tb_cu_stream legacy; /* and those of further devices behind it */
     struct tb_cu_clocks host;   /* what the host has waited for */
     uint64_t host_waits;        /* grows with it; from 0, as those of streams */
-    int fault;                  /* the last error of a device that a call returned; 0: none */
-    const char *last_kernel;    /* launched, of those that are recorded; atomic */
-    uint64_t unsaid;            /* orders without an event, as in wire.h; read without the lock */
+    uint64_t said_waits;
+    struct tb_cu_clocks gone; /* what streams knew that were destroyed, of whatever device */
+    bool split;               /* an allocation ever was */
+    int fault;                /* the last error of a device that a call returned; 0: none */
+    const char *last_kernel;  /* launched, of those that are recorded; atomic */
+    uint64_t unsaid;          /* orders without an event, as in wire.h; read without the lock */
     struct tb_cu_work *free_works;
     uint32_t captures; /* under way; atomic */
     uint64_t capture_numbers;
@@ -537,12 +546,15 @@ struct tb_cu_late {
 
 #define TB_CU_SEEN 8u
 
+enum tb_cu_thread { TB_CU_SOME_THREAD, TB_CU_MAIN_THREAD, TB_CU_OTHER_THREAD };
+
 /* Written by its own thread only. Small: the loader has little room for what is found without a
  * call, and shares it with all that a job loads. */
 struct tb_cu_tls {
     struct tb_cu_work *pending; /* waits for a place where CUDA may be called */
     uint32_t op_depth;          /* inside an operator of another tap */
     bool may_call;              /* CUDA may be called in this call of enter, exit or legal */
+    uint8_t thread;             /* enum tb_cu_thread */
     int device;                 /* of the last context that was asked for */
     CUcontext context;          /* that context */
     struct tb_cu_ctx *ctx;      /* of that context, NULL: not known */
@@ -654,11 +666,24 @@ static inline void tb_cu_alloc_changed(struct tb_cu_alloc *a)
 }
 /** tb_cu_alloc_changed_of - those of @device */
 void tb_cu_alloc_changed_of(int device);
-/** tb_cu_split - streams use parts of @a */
-void tb_cu_split(struct tb_cu_alloc *a);
 /** tb_cu_bound - something begins or ends at @offset of @a */
 void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset);
 struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind);
+
+/* ---------------------------------------------------------------- split.c (under the lock) */
+
+/** tb_cu_split - streams use parts of @a */
+void tb_cu_split(struct tb_cu_alloc *a);
+/** tb_cu_split_used - the work of @s whose time it is now uses these; @launch: it is one, of which
+ * those to come may see allocations whole again */
+void tb_cu_split_used(const struct tb_cu_stream *s, const struct tb_cu_access *access, uint32_t n,
+                      bool launch);
+static inline void tb_cu_split_uses(const struct tb_cu_work *w, bool launch)
+{
+    if (tb_unlikely(tb_cu.split) && w->order)
+        tb_cu_split_used(w->order, w->access, w->n, launch);
+}
+bool tb_cu_is_main_thread(void);
 
 /* ---------------------------------------------------------------- module.c, kernel.c */
 
@@ -766,7 +791,7 @@ static inline uint64_t tb_cu_stream_tick(struct tb_cu_stream *s)
 {
     if (tb_likely(s == &tb_cu.legacy && !tb_cu.blocking_streams &&
                   s->host_waits == tb_cu.host_waits))
-        return ++s->known.at[0];
+        return s->known.said[0] = ++s->known.at[0];
     return tb_cu_stream_join(s);
 }
 struct tb_cu_event *tb_cu_event(CUevent handle);
@@ -774,6 +799,8 @@ void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s);
 void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e);
 /** tb_cu_host_waited - the host goes on behind @c. Returns: did it not know that before? */
 bool tb_cu_host_waited(const struct tb_cu_clocks *c);
+/** tb_cu_host_found - the same, by asking */
+bool tb_cu_host_found(const struct tb_cu_clocks *c);
 /** tb_cu_host_waited_device - behind all streams that are of @device, or perhaps are; -1: all */
 void tb_cu_host_waited_device(int device);
 /** tb_cu_unsaid - @orders were made that no event tells of, the last by @last (wire.h, mode q);

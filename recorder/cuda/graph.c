@@ -222,6 +222,7 @@ static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_
     (void)tb_cu_stream_tick(w->order);
     if (!by_node(x)) /* else accesses are the nodes' */
         add_nodes(w, x);
+    tb_cu_split_uses(w, false);
     tb_cu_unlock();
     if (!by_node(x))
         say_whole(x);

@@ -372,6 +372,7 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
     tb_cu_lock();
     w->order = tb_cu_stream(stream, per_thread);
     tb_cu_node_accesses(w, n);
+    tb_cu_split_uses(w, false);
     claim(x, n, w);
     tb_cu_unlock();
     if (tb_cu_snapshot_due(w)) /* counted as it is named */

@@ -129,7 +129,7 @@ static void queried(CUstream stream, bool per_thread)
     tb_cu_where();
     tb_cu_lock();
     struct tb_cu_stream *s = tb_cu_stream(stream, per_thread);
-    if (tb_cu_host_waited(&s->known))
+    if (tb_cu_host_found(&s->known))
         tb_cu_unsaid(1, 2 * (uint64_t)s->ordinal);
     tb_cu_unlock();
 }
@@ -138,7 +138,7 @@ static void event_queried(CUevent event)
 {
     tb_cu_lock();
     const struct tb_cu_event *e = tb_cu_event(event);
-    if (e && e->recorded && tb_cu_host_waited(&e->at))
+    if (e && e->recorded && tb_cu_host_found(&e->at))
         tb_cu_unsaid(1, 2 * (uint64_t)e->ordinal + 1);
     tb_cu_unlock();
 }

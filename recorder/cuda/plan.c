@@ -147,6 +147,8 @@ bool tb_cu_plan_use(struct tb_cu_work *w, const struct tb_cu_asked *asked)
     r->batch.jobs = p->hashes;
     for (uint32_t i = 0; i < p->hashes; i++)
         add_hash(w, p, i, ticket + i);
+    if (tb_unlikely(tb_cu.split))
+        tb_cu_split_used(w->order, p->access, p->n, true);
     return true;
 }
 

@@ -19,24 +19,22 @@ static void own(struct tb_cu_stream *s, int device)
 }
 
 /* Returns: has @into grown? */
-static bool join(struct tb_cu_clocks *into, const struct tb_cu_clocks *from)
+static bool raise(uint64_t *into, const uint64_t *from)
 {
     bool grown = false;
 
     for (uint32_t i = 0; i < tb_cu.stream_indices && i < TB_CU_STREAMS; i++)
-        if (from->at[i] > into->at[i]) {
-            into->at[i] = from->at[i];
+        if (from[i] > into[i]) {
+            into[i] = from[i];
             grown = true;
         }
     return grown;
 }
 
-static bool host_joins(const struct tb_cu_clocks *from)
+static void join(struct tb_cu_clocks *into, const struct tb_cu_clocks *from)
 {
-    bool grown = join(&tb_cu.host, from);
-
-    tb_cu.host_waits += grown;
-    return grown;
+    (void)raise(into->at, from->at);
+    (void)raise(into->said, from->said);
 }
 
 /* ---------------------------------------------------------------- devices */
@@ -149,8 +147,10 @@ void tb_cu_stream_gone(CUstream handle)
 {
     struct tb_cu_stream *s = tb_cu_map_take(&tb_cu.streams, (uint64_t)(uintptr_t)handle);
 
-    if (s)
-        tb_cu.blocking_streams -= s->blocking;
+    if (!s)
+        return;
+    tb_cu.blocking_streams -= s->blocking;
+    join(&tb_cu.gone, &s->known);
 }
 
 void tb_cu_stream_new(CUstream handle, bool blocking)
@@ -167,7 +167,7 @@ static void join_legacy(struct tb_cu_stream *s)
 {
     for (const struct tb_cu_stream *l = &tb_cu.legacy; l; l = l->next)
         if (l->known.at[l->index] && one_device(l, s->device))
-            (void)join(&s->known, &l->known);
+            join(&s->known, &l->known);
 }
 
 /* A device's legacy stream waits for all its blocking ones, and they wait for it. */
@@ -177,20 +177,24 @@ static void join_blocking(struct tb_cu_stream *s)
         const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
         struct tb_cu_stream *other = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
         if (other && other->blocking && one_device(other, s->device))
-            (void)join(&s->known, &other->known);
+            join(&s->known, &other->known);
     }
 }
 
 uint64_t tb_cu_stream_join(struct tb_cu_stream *s)
 {
     if (tb_unlikely(s->host_waits != tb_cu.host_waits))
-        (void)join(&s->known, &tb_cu.host);
+        (void)raise(s->known.at, tb_cu.host.at);
     s->host_waits = tb_cu.host_waits;
+    if (tb_unlikely(s->said_waits != tb_cu.said_waits) && tb_cu_is_main_thread()) {
+        (void)raise(s->known.said, tb_cu.host.said);
+        s->said_waits = tb_cu.said_waits;
+    }
     if (s->legacy)
         join_blocking(s);
     else if (s->blocking)
         join_legacy(s);
-    return ++s->known.at[s->index];
+    return s->known.said[s->index] = ++s->known.at[s->index];
 }
 
 struct tb_cu_event *tb_cu_event(CUevent handle)
@@ -217,24 +221,35 @@ void tb_cu_event_record(struct tb_cu_event *e, struct tb_cu_stream *s)
 void tb_cu_event_wait(struct tb_cu_stream *s, const struct tb_cu_event *e)
 {
     if (e->recorded)
-        (void)join(&s->known, &e->at);
+        join(&s->known, &e->at);
+}
+
+bool tb_cu_host_found(const struct tb_cu_clocks *c)
+{
+    bool grown = raise(tb_cu.host.at, c->at);
+
+    tb_cu.host_waits += grown;
+    return grown;
 }
 
 bool tb_cu_host_waited(const struct tb_cu_clocks *c)
 {
-    return host_joins(c);
+    if (tb_cu_is_main_thread())
+        tb_cu.said_waits += raise(tb_cu.host.said, c->said);
+    return tb_cu_host_found(c);
 }
 
 void tb_cu_host_waited_device(int device)
 {
+    (void)tb_cu_host_waited(&tb_cu.gone);
     for (const struct tb_cu_stream *l = &tb_cu.legacy; l; l = l->next)
         if (one_device(l, device))
-            (void)host_joins(&l->known);
+            (void)tb_cu_host_waited(&l->known);
     for (uint32_t i = 0; i < tb_cu.streams.capacity; i++) {
         const struct tb_cu_slot *slot = &tb_cu.streams.slot[i];
         const struct tb_cu_stream *s = slot->key ? tb_cu_map_get(&tb_cu.streams, slot->key) : NULL;
         if (s && one_device(s, device))
-            (void)host_joins(&s->known);
+            (void)tb_cu_host_waited(&s->known);
     }
 }
 

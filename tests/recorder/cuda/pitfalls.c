@@ -585,6 +585,8 @@ static const struct {
     {"nested", pitfalls_nested, false},
     {"graph_memory", pitfalls_graph_memory, false},
     {"elsewhere", pitfalls_elsewhere, false},
+    {"split", pitfalls_split, false},
+    {"split_thread", pitfalls_split_thread, false},
 };
 
 int main(int argc, char **argv)

@@ -47,6 +47,8 @@
     X(cuLaunchKernelEx)                                                                            \
     X(cuStreamCreate)                                                                              \
     X(cuStreamSynchronize)                                                                         \
+    X(cuStreamDestroy)                                                                             \
+    X(cuStreamQuery)                                                                               \
     X(cuStreamWaitEvent)                                                                           \
     X(cuEventCreate)                                                                               \
     X(cuEventRecord)                                                                               \
@@ -95,5 +97,7 @@ void pitfalls_capture(void);
 void pitfalls_nested(void);
 void pitfalls_graph_memory(void);
 void pitfalls_elsewhere(void);
+void pitfalls_split(void);
+void pitfalls_split_thread(void);
 
 #endif
