@@ -247,7 +247,8 @@ enum tb_wire_event_kind {
 };
 
 enum tb_wire_event_flags {
-    TB_EVF_READS_HASHED = 1u << 0, /* reads carry fingerprints too */
+    TB_EVF_READS_HASHED =
+        1u << 0, /* all reads carry fingerprints (--inputs); some may without it */
     TB_EVF_BACKWARD = 1u << 1,
     TB_EVF_PARTIAL = 1u << 2, /* something of it could not be seen: a COVER record says what */
     TB_EVF_FAILED = 1u << 3,  /* the operator threw; outputs were not hashed */

@@ -76,12 +76,12 @@ static uint8_t *check_head(uint8_t *p, uint64_t id, const struct tb_store_event 
 }
 
 /*
- * Fingerprints of what work of a GPU read count: who wrote the bytes may not have been seen. Those
- * of operators do not, they follow from the writes.
+ * Fingerprints of what work of a GPU read count, where there are some: who wrote the bytes may not
+ * have been seen. Those of operators do not, they follow from the writes.
  */
 static bool reads_count(const struct tb_store_event *e)
 {
-    return (e->flags & TB_EVF_READS_HASHED) && e->kind >= TB_EV_LAUNCH && e->kind <= TB_EV_GRAPH;
+    return e->kind >= TB_EV_LAUNCH && e->kind <= TB_EV_GRAPH;
 }
 
 static bool in_digest(const struct tb_site_full *site, uint32_t i, const struct tb_store_access *a,

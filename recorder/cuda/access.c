@@ -143,15 +143,22 @@ static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
     w->hashed += a->rate ? a->bytes / a->rate : a->bytes;
 }
 
-/* An access whose bytes are hashed: may they be, and how much of them? */
+/* Does @w bring these bytes of a device to the host as they are? Their extent is exact. */
+static bool leaves(const struct tb_cu_work *w, const struct tb_cu_access *a)
+{
+    return w->leaves && a->mode == 'r' && a->alloc->kind != TB_CU_HOST &&
+           a->alloc->kind != TB_CU_REGISTERED;
+}
+
+/* An access whose bytes are hashed: may they be, and how much of them? Those that leave for the
+ * host are, whatever else uses them: if they differ then, the host has seen it. */
 static void plan_hash(struct tb_cu_work *w, struct tb_cu_access *out)
 {
-    struct tb_cu_alloc *a = out->alloc;
     bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
-    bool ordered = check_order(w, a, out->mode, out->offset, out->bytes);
+    bool ordered = check_order(w, out->alloc, out->mode, out->offset, out->bytes);
 
     tb_cu_note_use(w, out);
-    if (ordered && (out->mode == 'w' || (inputs && out->mode == 'r'))) {
+    if (leaves(w, out) || (ordered && (out->mode == 'w' || (inputs && out->mode == 'r')))) {
         out->flags = out->mode == 'w' ? TB_CU_HASH : TB_CU_BEFORE;
         budget(w, out);
     } else if (!ordered) {
@@ -171,7 +178,7 @@ static inline void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_
     out->mode = mode;
     if (a->dtype)
         out->dtype = a->dtype;
-    if (mode != 'r' || (tb_cu.config->flags & TB_CFG_INPUTS))
+    if (mode != 'r' || (tb_cu.config->flags & TB_CFG_INPUTS) || leaves(w, out))
         plan_hash(w, out);
 }
 

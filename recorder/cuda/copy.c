@@ -97,6 +97,7 @@ struct transfer {
     bool per_thread, set;
     bool waits; /* the host does, until it is done */
     bool plain; /* bytes in a row */
+    bool gaps;  /* not all of the bytes from the first to the last one of the source are read */
 };
 
 static void from_form(const struct tb_cuda_call *c, const struct form *f, struct transfer *t)
@@ -153,6 +154,7 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
                  m->dstXInBytes, m->dstY, 0, m->WidthInBytes, m->Height, 1, &t->dst_bytes);
     t->src = box(address_of(m->srcMemoryType, m->srcHost, m->srcDevice), m->srcPitch, 1,
                  m->srcXInBytes, m->srcY, 0, m->WidthInBytes, m->Height, 1, &t->src_bytes);
+    t->gaps = t->src_bytes != m->WidthInBytes * m->Height;
     t->args = tb_cu_mix(tb_cu_mix(2, m->WidthInBytes), m->Height);
 }
 
@@ -167,6 +169,7 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
         (t)->src = box(address_of((m)->srcMemoryType, (m)->srcHost, (m)->srcDevice),               \
                        (m)->srcPitch, (m)->srcHeight, (m)->srcXInBytes, (m)->srcY, (m)->srcZ,      \
                        (m)->WidthInBytes, (m)->Height, (m)->Depth, &(t)->src_bytes);               \
+        (t)->gaps = (t)->src_bytes != (m)->WidthInBytes * (m)->Height * (m)->Depth;                \
         (t)->args =                                                                                \
             tb_cu_mix(tb_cu_mix(tb_cu_mix(3, (m)->WidthInBytes), (m)->Height), (m)->Depth);        \
     } while (0)
@@ -180,6 +183,7 @@ void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n)
     n->dst_bytes = t.dst_bytes;
     n->src = t.src;
     n->src_bytes = t.src_bytes;
+    n->gaps = t.gaps;
 }
 
 #define CALL2(call)                                                                                \
@@ -280,21 +284,30 @@ static bool from_value(const struct tb_cuda_call *c, struct transfer *t)
 
 /* ---------------------------------------------------------------- events */
 
-void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
-                    uint64_t src_bytes)
+static bool is_hosts(const struct tb_cu_alloc *a)
 {
-    struct tb_cu_alloc *to = tb_cu_alloc_at(dst);
+    return !a || a->kind == TB_CU_HOST || a->kind == TB_CU_REGISTERED;
+}
 
+/* What leaves for the host is the last that is seen of it, whoever wrote it. Inside of a graph that
+ * is hashed as a whole it may be written before it is read. */
+void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
+                    uint64_t src_bytes, bool gaps)
+{
+    bool to_host = dst_bytes && is_hosts(tb_cu_alloc_at(dst));
+
+    w->leaves = to_host && !gaps && w->kind != TB_EV_GRAPH;
     if (src_bytes)
         tb_cu_add_range(w, 'r', src, src_bytes, "src");
+    w->leaves = false;
     /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
-    if (dst_bytes && to && to->kind != TB_CU_HOST && to->kind != TB_CU_REGISTERED)
+    if (dst_bytes && !to_host)
         tb_cu_add_range(w, 'w', dst, dst_bytes, "dst");
 }
 
 static void add_transfer(struct tb_cu_work *w, const struct transfer *t)
 {
-    tb_cu_add_copy(w, t->dst, t->dst_bytes, t->src, t->set ? 0 : t->src_bytes);
+    tb_cu_add_copy(w, t->dst, t->dst_bytes, t->src, t->set ? 0 : t->src_bytes, t->gaps);
 }
 
 /* A copy to memory of the host that is not pinned has arrived when the call returns. */
@@ -373,18 +386,6 @@ static struct tb_cu_work *begin(const struct tb_cuda_call *c)
     return work_of(&t);
 }
 
-void tb_cu_copy_enter(struct tb_cuda_call *c)
-{
-    struct tb_cu_work *w;
-
-    if (!tb_cu_at_enter() || !tb_cu_recording())
-        return;
-    w = begin(c);
-    if (w && tb_cu_tls.may_call)
-        tb_cu_work_before(w);
-    *c->user = (uint64_t)(uintptr_t)w;
-}
-
 static bool writes_value(uint32_t id)
 {
     switch (id) {
@@ -406,6 +407,32 @@ static bool writes_value(uint32_t id)
     }
 }
 
+/* May it bring something to the host? Then it is looked at before it is queued. */
+static bool may_leave(uint32_t id)
+{
+    const struct form *f = form_of(id);
+
+    switch (id) {
+        CALL2(cuMemcpyHtoD_v2)
+            : CALL2_ASYNC(cuMemcpyHtoDAsync_v2)
+            : CALL2(cuMemcpyDtoD_v2) : CALL2_ASYNC(cuMemcpyDtoDAsync_v2) : return false;
+    default:
+        return f ? f->src != NONE : !writes_value(id);
+    }
+}
+
+void tb_cu_copy_enter(struct tb_cuda_call *c)
+{
+    struct tb_cu_work *w;
+
+    if (!(tb_cu_at_enter() || may_leave(c->id)) || !tb_cu_recording())
+        return;
+    w = begin(c);
+    if (w && tb_cu_tls.may_call)
+        tb_cu_work_before(w);
+    *c->user = (uint64_t)(uintptr_t)w;
+}
+
 void tb_cu_copy_exit(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
@@ -414,7 +441,7 @@ void tb_cu_copy_exit(struct tb_cuda_call *c)
         tb_cu_work_drop(w);
         return;
     }
-    if (!w && !tb_cu_at_enter() && tb_cu_recording())
+    if (!w && !tb_cu_at_enter() && !may_leave(c->id) && tb_cu_recording())
         w = begin(c);
     if (w && w->n) {
         tb_cu_work_end(w);

@@ -383,6 +383,7 @@ struct tb_cu_work {
     bool unsure;              /* an argument is no address that we know, but could become one */
     bool beyond;              /* it may write memory of the host that no argument leads to */
     bool torn;                /* it met another stream's use of the same memory */
+    bool leaves;              /* what is read goes to the host: it is hashed, always */
     bool learns;              /* what it writes is not known from its code but learnt */
     bool snapshot;            /* the user wants its bytes */
     uint32_t n, snaps;
@@ -872,10 +873,10 @@ bool tb_cu_graphs_hash(const struct tb_cu_ctx *c);
 /** tb_cu_graphs_release - at exit: the clones that hash in @c */
 void tb_cu_graphs_release(const struct tb_cu_ctx *c);
 
-/** tb_cu_add_copy - what a copy reads and writes, or a set with @src_bytes 0 writes; under the lock
- */
+/** tb_cu_add_copy - what a copy reads and writes, or a set with @src_bytes 0 writes; @gaps: it does
+ * not read all of these bytes. Under the lock */
 void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
-                    uint64_t src_bytes);
+                    uint64_t src_bytes, bool gaps);
 /** tb_cu_box - where a copy of three dimensions goes to and comes from */
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);
 /** tb_cu_snapshot_due - counts @w among those its name fits; is it one that the user wants? */

@@ -39,6 +39,7 @@ struct tb_cu_node {
     bool left_out;  /* of the launch under way: by --kernel or --sample */
     bool freed;     /* memory that the graph itself frees again */
     bool stale;     /* what it does is not known */
+    bool gaps;      /* of a copy: not all of the bytes from the first to the last are read */
     bool ours;      /* a hash: the job has captured the launch of a graph that has some */
     uint8_t type;   /* CUgraphNodeType */
     uint8_t depth;  /* 0: of the graph itself, 1: of a child graph of it */

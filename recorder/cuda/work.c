@@ -303,6 +303,17 @@ void tb_cu_work_ordered(struct tb_cu_work *w)
     tb_cu_work_write(w);
 }
 
+/* A copy leaves what it reads as it is: where CUDA could not be called before it, that is hashed
+ * behind it, if the host will wait for its stream again. */
+static void hash_late(struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *a = &w->access[i];
+        if ((a->flags & TB_CU_BEFORE) && !a->table)
+            a->flags = TB_CU_HASH;
+    }
+}
+
 static void hash_end(struct tb_cu_work *w)
 {
     struct tb_cu_visit v;
@@ -310,6 +321,8 @@ static void hash_end(struct tb_cu_work *w)
 
     if (!w->ctx)
         w->ctx = c;
+    if (w->kind == TB_EV_COPY && !w->waited && (tb_cu.config->flags & TB_CFG_DEFER))
+        hash_late(w);
     if (w->ctx)
         hash(w, TB_CU_HASH);
     if (w->learn && w->ctx) {

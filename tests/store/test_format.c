@@ -101,8 +101,7 @@ static void hash_segment(sqlite3 *db, uint64_t thread, uint64_t first, uint64_t 
         put_le(&c, number(e, 7), 8);
         put_le(&c, number(e, 8), 8);
         put_le(&c, number(e, 9) + base, 8);
-        bool reads = (number(e, 2) & TB_EVF_READS_HASHED) && number(e, 1) >= TB_EV_LAUNCH &&
-                     number(e, 1) <= TB_EV_GRAPH;
+        bool reads = number(e, 1) >= TB_EV_LAUNCH && number(e, 1) <= TB_EV_GRAPH;
         add_accesses(a, number(e, 0), reads, &d, &c);
     }
     XXH128_hash_t h = XXH3_128bits(d.p, d.n);

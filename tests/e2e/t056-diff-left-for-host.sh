@@ -1,0 +1,76 @@
+# what a copy brings to the host always has a fingerprint: where nobody saw who wrote it, or two streams wrote it in
+# any order, and only the host gets to see the result, runs with other results are not identical
+TOOL=$TB_BUILD_DIR/tests/recorder/cuda/cuda_shared
+[ -x "$TOOL" ] || skip "built without softgpu's driver or the shim, or with a sanitizer"
+cupti=
+if ls "$TB_BUILD_DIR"/softgpu/lib/libcupti.so* >/dev/null 2>&1; then cupti=1; fi
+
+record() { # record SEED TRACE OPTIONS... -- CASE... - standard output in ./out
+    local seed=$1 trace=$2
+    shift 2
+    expect 0 env SOFTGPU_SEED="$seed" "$TWINBIT" run --device softgpu --quiet --force -o "$trace" "$@"
+}
+
+# compare OPTIONS... -- CASE... - runs with equal results are not diverged; the report of two with other ones in ./out
+compare() {
+    local seed status other=
+    record 1 a.twinbit "$@"
+    mv out first
+    for seed in 2 3 4 5 6 7 8; do
+        record $seed b.twinbit "$@"
+        if cmp -s first out; then
+            status=0
+            "$TWINBIT" diff a.twinbit b.twinbit >equal || status=$?
+            [ $status != 1 ] || fail "$*: equal results: $(cat equal)"
+        else
+            other=$seed
+            expect 1 "$TWINBIT" diff a.twinbit b.twinbit
+            mv out differs
+        fi
+    done
+    [ -n "$other" ] || fail "$*: all seeds give the same result"
+    mv differs out
+}
+
+forms() { # forms OPTIONS...
+    local how
+    for how in sync async pinned any anyasync 2d 2dasync 3d; do
+        compare "$@" -- "$TOOL" both "$how"
+        matches out '^DIVERGED  1 root, first: step 0, forward:, cuMemcpy[A-Za-z0-9]*#0, src'
+        contains out "cause       race between streams 1 and 2: part#0 and part#1 are not ordered"
+        contains out "written by  0/cuda_shared/main/0/forward:/part#1"
+    done
+}
+
+forms
+forms --inputs
+[ -z "$cupti" ] || forms --tap cupti
+for options in "" --inputs; do
+    # shellcheck disable=SC2086 # none or one
+    compare $options -- "$TOOL" both graph
+    contains out "DIVERGED  1 root, first: step 0, forward:, copy#0, src"
+    contains out "cause       race between streams 1 and 2: part#0 and part#1 are not ordered"
+done
+
+# somebody wrote it whom nothing that was recorded tells of
+for options in "" --inputs ${cupti:+"--tap cupti"}; do
+    # shellcheck disable=SC2086 # none, or several words
+    compare $options -- "$TOOL" missed sync
+    contains out "DIVERGED  1 root, first: step 0, forward:, cuMemcpyDtoH#0, src"
+    contains out "cause       unseen writer"
+    contains out "last written, equally, by 0/forward:/cuMemsetD8#0"
+    contains out "found changed by 0/forward:/cuMemcpyDtoH#0, which is not to blame"
+    matches out '^  next  .* run '
+done
+
+# each of many small copies has one, and no launch has one of what it reads
+record 1 a.twinbit -- "$TOOL" scalars
+"$TWINBIT" show a.twinbit tensors >rows
+[ "$(grep -cE '^r [0-9a-f]{32} u8 *\[4\] .*cuMemcpyDtoHAsync#' rows)" -eq 64 ] || fail "$(grep ^r rows)"
+record 1 a.twinbit -- "$TOOL" disjoint
+"$TWINBIT" show a.twinbit tensors >rows
+[ "$(grep -cE '^r - .*(more|take)#' rows)" -eq 6 ] || fail "$(grep ^r rows)"
+
+# and a run with --inputs compares with one without
+record 1 b.twinbit --inputs -- "$TOOL" disjoint
+expect 0 "$TWINBIT" diff a.twinbit b.twinbit
