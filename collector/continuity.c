@@ -9,6 +9,8 @@
  *
  * Work of two streams that nothing orders is no unseen writer, whatever was read: that is a race,
  * and its row says between whom. The writer may come after the reader, so a row waits for a while.
+ * Where two such works write, a fingerprint may be torn: what they left is not known until it is
+ * read behind both.
  */
 #include "collector/collector_internal.h"
 
@@ -27,6 +29,7 @@ struct extent {
     uint32_t site, lane;
     uint64_t clock; /* in the order of streams, 0: not known */
     bool written;   /* else only read so far */
+    bool torn;      /* written by streams at once: @fp says nothing */
 };
 
 #define SUSPECTS 64u
@@ -305,6 +308,12 @@ static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t
         c->first++;
         keep(c, m, e);
     }
+    if (was && was->torn) {
+        c->first++;
+        if (!unordered(l, was))
+            *was = *e;
+        return;
+    }
     if (!was || tb_fp_equal(was->fp, e->fp))
         return;
     struct suspect s = {alloc, l->row, l->event->seq, *was, *e, l->event->thread};
@@ -335,14 +344,25 @@ static void look_for_readers(struct tb_continuity *c, const struct look *l, uint
     c->suspects = n;
 }
 
-static void look_at_write(struct tb_continuity *c, uint64_t alloc, const struct extent *e,
-                          bool known)
+/* Has another stream's work, in no order with this, written there? */
+static bool meets_a_writer(const struct look *l, const struct memory *m, const struct extent *e)
+{
+    for (size_t i = first_from(m, e->lo - m->longest, INT64_MIN); i < m->n && m->e[i].lo < e->hi;
+         i++)
+        if (m->e[i].hi > e->lo && m->e[i].written && unordered(l, &m->e[i]))
+            return true;
+    return false;
+}
+
+static void look_at_write(struct tb_continuity *c, const struct look *l, uint64_t alloc,
+                          struct extent *e, bool known)
 {
     struct memory *m = find(c, alloc, known);
 
+    e->torn = m && meets_a_writer(l, m, e);
     if (m)
         cut(c, m, e->lo, e->hi);
-    if (m && known)
+    if (m && (known || e->torn))
         keep(c, m, e);
 }
 
@@ -385,7 +405,7 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
         if (mode == 'w' && c->suspects)
             look_for_readers(c, l, a[i].alloc, &e);
         if (mode == 'w')
-            look_at_write(c, a[i].alloc, &e, known);
+            look_at_write(c, l, a[i].alloc, &e, known);
         else if (known)
             look_at_read(c, l, a[i].alloc, &e);
     }

@@ -393,6 +393,39 @@ static void test_continuity__a_later_writer_races_too(void **state)
     tb_trace_close(t);
 }
 
+static void wait_for(struct job *j, uint32_t wait, unsigned stream)
+{
+    struct tb_wire_access s = {.alloc = TB_ALLOC_STREAM + stream, .offset = TB_ORDER_FREE};
+
+    event(j, wait, TB_EV_SYNC, &s, 1);
+}
+
+/* What two streams wrote at once is not known by either's fingerprint, and both may be right. */
+static void test_continuity__what_streams_wrote_at_once_is_not_known(void **state)
+{
+    uint32_t read, write, wait;
+    struct job j;
+
+    (void)state;
+    begin_streams(&j, &read, &write, &wait);
+    for (uint64_t i = 0; i < 3; i++) {
+        in_stream(&j, write, 1, 10 + i);
+        in_stream(&j, write, 2, i == 1 ? 0 : 20 + i); /* the second one is not hashed */
+        in_stream(&j, write, 1, 40 + i);
+        wait_for(&j, wait, 1);
+        wait_for(&j, wait, 2);
+        in_stream(&j, read, 1, 30 + i);
+        in_stream(&j, read, 2, 30 + i);
+        wait_for(&j, wait, 2);
+    }
+    in_stream(&j, read, 1, 50); /* but this */
+    struct tb_trace *t = close_merge(&j.b);
+    assert_row(t, "unseen writer", "read by consume", 1, 2);
+    assert_row(t, "unseen writer", "", 1, 2);
+    assert_row(t, "race", "", 0, 0);
+    tb_trace_close(t);
+}
+
 static void test_continuity__what_is_ordered_is_no_race(void **state)
 {
     struct tb_wire_access s = {.alloc = TB_ALLOC_STREAM + 1, .offset = TB_ORDER_FREE};
@@ -431,6 +464,7 @@ int main(void)
         T(agrees_with_a_model),
         T(a_race_is_no_unseen_writer),
         T(a_later_writer_races_too),
+        T(what_streams_wrote_at_once_is_not_known),
         T(what_is_ordered_is_no_race),
     };
 
