@@ -12,15 +12,17 @@
 
 struct outputs {
     uint32_t differ, of;
+    uint32_t torn;     /* of those that differ: may hold what another stream wrote meanwhile */
     uint32_t first;    /* access */
     uint32_t unhashed; /* in one run only, or in another way: not comparable */
     uint32_t kept;     /* root behind all that differs: it lay there before */
+    uint32_t below;    /* root of what lay below an output that neither run has hashed */
     uint32_t unproven; /* in one run only; the other believed that nothing was written */
     bool host, failed;
 };
 
 /* A fingerprint of some of the leaves says nothing about one of all of them, or of others */
-static bool comparable(const struct blame *b, const struct acc *p, const struct acc *q)
+bool blame_comparable(const struct blame *b, const struct acc *p, const struct acc *q)
 {
     bool sampled = p->kind == TB_FP_SAMPLED;
 
@@ -49,7 +51,7 @@ static struct outputs compare_outputs(const struct blame *b, const struct ev *x,
             o.unproven++;
             continue;
         }
-        if (!comparable(b, &x->acc[i], &y->acc[i])) {
+        if (!blame_comparable(b, &x->acc[i], &y->acc[i])) {
             o.unhashed += (x->acc[i].flags | y->acc[i].flags) & ACC_HASHED;
             continue;
         }
@@ -57,6 +59,7 @@ static struct outputs compare_outputs(const struct blame *b, const struct ev *x,
             continue;
         if (o.differ++ == 0)
             o.first = i;
+        o.torn += ((x->acc[i].flags | y->acc[i].flags) & ACC_TORN) != 0;
         o.host = o.host || mode == 'h';
     }
     return o;
@@ -68,8 +71,13 @@ static void look_at_kept(struct blame *b, const struct ev *x, const struct ev *y
 {
     uint32_t root = 0, clean = UINT32_MAX;
 
+    for (uint32_t i = 0; i < x->n && !o->below; i++)
+        if (x->site->access[i].mode == 'w' &&
+            !((x->acc[i].flags | y->acc[i].flags) & (ACC_HASHED | ACC_LEFT)))
+            o->below = blame_kept(b, x, y, i);
+
     for (uint32_t i = 0; o->differ && i < x->n; i++) {
-        if (x->site->access[i].mode != 'w' || !comparable(b, &x->acc[i], &y->acc[i]) ||
+        if (x->site->access[i].mode != 'w' || !blame_comparable(b, &x->acc[i], &y->acc[i]) ||
             (x->acc[i].flags & y->acc[i].flags & ACC_LEFT) ||
             tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
             continue;
@@ -82,6 +90,12 @@ static void look_at_kept(struct blame *b, const struct ev *x, const struct ev *y
         o->kept = root;
     else
         o->first = clean;
+}
+
+/* Nothing differs of which it is sure that it does */
+static bool only_torn(const struct outputs *o)
+{
+    return o->differ && o->torn == o->differ && !o->failed;
 }
 
 static void note_host(struct blame *b, const struct ev *x, const struct ev *y, uint32_t root)
@@ -174,9 +188,13 @@ static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint6
     *number = blame_root_for(b, cause, group, &fresh);
     if (!*number)
         return TB_ERR_NOMEM;
+    bool torn = cause == TB_CAUSE_UNEXPLAINED && only_torn(o);
+    if (!torn)
+        blame_sure(b, *number);
     if (!fresh)
         return TB_OK;
     struct root *r = &b->res.roots[*number - 1];
+    r->r.torn = torn;
     fill_outputs(r, x, y, o);
     note_reads(r, x);
     return TB_OK;
@@ -292,13 +310,17 @@ static enum tb_status host_data(struct blame *b, const struct ev *x, const struc
                      root);
 }
 
+/* What a copy brings to the host is its output, which is known by the read alone */
+static bool brought(const struct ev *x, const struct inputs *in, const struct outputs *o)
+{
+    return in->hashed_differs && !o->of && is_to_host(x);
+}
+
 static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev *y,
                             const struct inputs *in, const struct outputs *o, uint32_t *root,
                             bool *self)
 {
-    /* what a copy brings to the host is its output, which is known by the read alone */
-    bool brought = in->hashed_differs && !o->of && is_to_host(x);
-    bool out = o->differ || o->failed || brought;
+    bool out = o->differ || o->failed || brought(x, in, o);
     bool args = x->args != y->args;
 
     *root = 0;
@@ -334,10 +356,13 @@ static enum tb_status remember_pair(struct blame *b, const struct ev *x, const s
                                     bool self)
 {
     bool out = o->differ || o->failed;
+    bool sure = (out && !only_torn(o)) || in->read_differs || x->kind == TB_EV_STATE;
     enum tb_status st = TB_OK;
 
     if (root && !self && root <= ROOTS && (out || x->kind == TB_EV_STATE))
         b->res.roots[root - 1].r.infected++;
+    if (root && !self && sure)
+        blame_sure(b, root);
     if (root && self && root <= ROOTS)
         b->res.roots[root - 1].differs = out;
     if (root && out) {
@@ -351,6 +376,8 @@ static enum tb_status remember_pair(struct blame *b, const struct ev *x, const s
         b->host = root; /* what the host gives to a device from now on may follow from it */
     if (root && (out || in->hashed_differs))
         st = set_line(b, x, y, root);
+    else if (!root && o->below)
+        st = set_line(b, x, y, o->below);
     if (st == TB_OK && x->kind == TB_EV_COLL)
         st = blame_coll_note(b, x, in->tainted, root, self);
     return st;
@@ -397,6 +424,7 @@ static enum tb_status equal_pair(struct blame *b, const struct ev *x, const stru
     b->res.compared++;
     b->res.equal++;
     b->res.moved += x->moved;
+    st = blame_doubts(b, x, y, true);
     other_algorithm(b, inner_root(b, x, y), x, y);
     for (uint32_t i = 0; st == TB_OK && i < x->n; i++)
         if (x->site->access[i].mode == 'g')
@@ -422,6 +450,8 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
     enum tb_status st = blame_inputs(b, x, y, &in);
     if (st == TB_OK && x->kind == TB_EV_COLL)
         st = blame_coll_inputs(b, x, &in);
+    if (st == TB_OK)
+        st = blame_doubts(b, x, y, false);
     struct outputs o = compare_outputs(b, x, y);
     if (is_device(x->kind))
         look_at_kept(b, x, y, &o);

@@ -45,6 +45,17 @@ struct colls {
     uint64_t key;        /* of the collective that is looked at */
 };
 
+/* Bytes [lo, hi) of an allocation of A, and so many of B's, @shift further on */
+struct doubt {
+    uint64_t alloc[2];
+    int64_t lo, hi, shift;
+};
+struct doubts {
+    struct doubt *d;
+    size_t n, cap;
+    bool lost; /* there were too many */
+};
+
 struct blame {
     struct gentab line[2];  /* event -> value: mate or NO_MATE, aux: root */
     struct gentab alloc[2]; /* allocation -> value: the other run's */
@@ -58,6 +69,7 @@ struct blame {
     uint32_t state; /* root of the first state that differed without a recorded writer */
     uint32_t host;  /* root behind the first number that left for the host and differed */
     struct colls colls;
+    struct doubts doubts;
     bool ops;          /* operators were recorded since the step began */
     bool other_leaves; /* fingerprints of some leaves are of other ones in the other run */
     struct blame_result res;
@@ -82,6 +94,9 @@ uint64_t blame_place_key(enum tb_diff_cause cause, const struct ev *e);
 /** blame_mark_bad - @e differs because of @root: what it ran inside of is not to blame */
 void blame_mark_bad(struct blame *b, int side, const struct ev *e, uint32_t root);
 
+/** blame_sure - what follows from root @n, or is found there once more, could not be torn */
+void blame_sure(struct blame *b, uint32_t n);
+
 /** struct line - what is known of an event that wrote or verified bytes */
 struct line {
     bool known;
@@ -89,6 +104,11 @@ struct line {
     uint32_t root;
 };
 struct line blame_line(struct blame *b, int side, uint64_t event);
+
+/* ---------------------------------------------------------------- blame.c */
+
+/** blame_comparable - do the fingerprints of @p and @q say whether the bytes are equal? */
+bool blame_comparable(const struct blame *b, const struct acc *p, const struct acc *q);
 
 /* ---------------------------------------------------------------- inputs.c */
 
@@ -100,6 +120,7 @@ struct inputs {
     uint64_t writer[2];  /* CROSS: who wrote what each read */
     bool before;         /* written before the compared steps */
     bool hashed_differs; /* a read that was hashed differs: it is remembered under this event */
+    bool read_differs;   /* ... and no other stream wrote there meanwhile */
     bool self;           /* the event itself is what the root names */
 };
 
@@ -118,6 +139,12 @@ enum tb_status blame_generator(struct blame *b, const struct ev *x, const struct
 void blame_suspect(struct blame *b, const struct ev *e, uint32_t root);
 /** blame_learn - which buffer of B is which of A, as far as nobody was seen to write them */
 enum tb_status blame_learn(struct blame *b, const struct ev *x, const struct ev *y) TB_MUST_CHECK;
+
+/* ---------------------------------------------------------------- doubt.c */
+
+/** blame_doubts - what @x and @y hashed is in doubt now, or settled; @equal: nothing differs */
+enum tb_status blame_doubts(struct blame *b, const struct ev *x, const struct ev *y,
+                            bool equal) TB_MUST_CHECK;
 
 /* ---------------------------------------------------------------- collective.c */
 

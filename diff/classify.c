@@ -411,16 +411,45 @@ static bool read_nothing(const struct report_builder *rb, const struct root *r)
            s.found;
 }
 
-/* Is there a race that would explain it? One that is only possible is no cause. */
+/* A later step's work may have met it: that was not known when it was compared. */
+static bool tears(const struct root *root)
+{
+    const struct tb_diff_root *r = &root->r;
+    const struct tb_diff_place *mine = r->race.in_b ? &r->b : &r->a;
+
+    return !root->sure && r->cause == TB_CAUSE_UNEXPLAINED && r->race.tears && r->infected == 0 &&
+           r->differ == 1 && mine->known && mine->id == r->race.event.id &&
+           strcmp(r->race.argument, r->tensor.argument) == 0;
+}
+
+/* Is there a race that would explain it? One that is only possible is no cause, nor is one of which
+ * nothing shows but fingerprints that were taken meanwhile. */
 static bool by_race(const struct report_builder *rb, struct root *r)
 {
     if (!r->hunted || !find_race(rb, r, &r->r.race))
         return false;
+    r->r.torn = r->r.torn || tears(r);
+    r->r.race.sure = r->r.race.sure && !r->r.torn;
     if (r->r.race.sure) {
         r->r.cause = TB_CAUSE_STREAM_RACE;
         say_race(r);
     }
     return r->r.race.sure;
+}
+
+/* Nothing shows that anything differs but fingerprints that another stream's work has met. */
+static bool by_tearing(struct root *r)
+{
+    if (!r->r.torn)
+        return false;
+    evidence(r,
+             "the fingerprint takes in all that '%.60s' may be for, and work of another stream may "
+             "have written a part of that meanwhile",
+             r->r.tensor.argument);
+    evidence(r, "nothing else differs, here or later");
+    if (r->r.race.known)
+        say_race(r);
+    return true;
 }
 
 static void say_uninitialised(struct root *r)
@@ -455,7 +484,7 @@ static void classify_operator(const struct report_builder *rb, struct root *r)
         say_uninitialised(r);
     } else if (by_poison(rb, r)) {
         return;
-    } else if (by_code(r) || by_race(rb, r) || by_atomics(r, name)) {
+    } else if (by_code(r) || by_race(rb, r) || by_tearing(r) || by_atomics(r, name)) {
         return;
     } else if (one_flip(&r->r)) {
         say_flip(r);
@@ -528,6 +557,14 @@ static void classify_order(const struct report_builder *rb, struct root *r)
         evidence(r, "differs: %.200s", seed);
 }
 
+/* The last writer left no fingerprint: it may be the one to blame */
+static void classify_unhashed(struct root *r, const char *writer, const char *reader)
+{
+    r->r.cause = TB_CAUSE_UNEXPLAINED;
+    evidence(r, "last written by %.180s, without a fingerprint: what it wrote may differ", writer);
+    evidence(r, "found to differ by %.200s, which is not to blame", reader);
+}
+
 static void classify_unseen(struct root *r)
 {
     char w[TB_EVENT_NAME_TEXT] = "an operator before the compared steps",
@@ -539,6 +576,10 @@ static void classify_unseen(struct root *r)
         tb_event_name_short(&r->r.writer_b.name, w, sizeof(w));
     if (r->r.a.name_known)
         tb_event_name_short(&r->r.a.name, e, sizeof(e));
+    if (r->guessed) {
+        classify_unhashed(r, w, e);
+        return;
+    }
     evidence(r, "last written, equally, by %.220s", w);
     evidence(r, "found changed by %.200s, which is not to blame", e);
     if (r->changed[0] != r->changed[1])
@@ -601,7 +642,7 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_operator(rb, r);
         break;
     case TB_CAUSE_INPUT_DATA:
-        if (!is_device(r->kind) || !by_race(rb, r))
+        if (!is_device(r->kind) || (!by_race(rb, r) && !by_tearing(r)))
             classify_input(rb, r);
         break;
     case TB_CAUSE_CONTROL_FLOW:
@@ -611,7 +652,7 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_order(rb, r);
         break;
     case TB_CAUSE_UNSEEN_WRITER:
-        if (!by_race(rb, r))
+        if (!by_race(rb, r) && !by_tearing(r))
             classify_unseen(r);
         break;
     case TB_CAUSE_RNG:

@@ -176,6 +176,7 @@ static enum tb_status keep_roots(struct all_roots *all, size_t process, struct b
     for (size_t i = 0; i < res->root_count; i++) {
         p[all->n] = res->roots[i];
         p[all->n].process = process;
+        p[all->n].r.settled = p[all->n].r.torn && res->settled;
         all->n++;
     }
     return TB_OK;
@@ -292,11 +293,12 @@ static void drop_weak(struct all_roots *all)
 
 /* ---------------------------------------------------------------- ranking */
 
+/* What nothing follows from, or what may be nothing but the moment of a fingerprint */
 static bool harmless(const struct root *r)
 {
-    return (r->r.cause == TB_CAUSE_CONTROL_FLOW || r->r.cause == TB_CAUSE_ORDER ||
-            r->r.cause == TB_CAUSE_ALGORITHM) &&
-           r->r.infected == 0 && r->r.differ == 0;
+    return r->r.torn || ((r->r.cause == TB_CAUSE_CONTROL_FLOW || r->r.cause == TB_CAUSE_ORDER ||
+                          r->r.cause == TB_CAUSE_ALGORITHM) &&
+                         r->r.infected == 0 && r->r.differ == 0);
 }
 
 static uint64_t seq_of(const struct root *r)
@@ -550,21 +552,44 @@ static enum tb_status note_rest(struct report_builder *rb)
 }
 
 /*
- * A fingerprint takes all that a pointer may be for. Where another stream writes there at the same
- * time, and to another place of it as far as the pointers tell, a difference that leads to no other
- * may be nothing but the moment at which it was taken.
+ * A fingerprint takes all that a pointer may be for. Where another stream may write there at the
+ * same time, a difference that leads to no other may be nothing but the moment at which it was
+ * taken.
  */
-static bool may_be_torn(const struct tb_diff_root *r)
-{
-    return r->race.known && !r->race.sure && r->infected == 0;
-}
-
 static bool all_may_be_torn(const struct tb_diff_report *rep)
 {
     for (size_t i = 0; i < rep->root_count; i++)
-        if (!may_be_torn(&rep->roots[i]))
+        if (!rep->roots[i].torn)
             return false;
     return rep->root_count > 0 && rep->roots_more == 0;
+}
+
+static bool all_settled(const struct tb_diff_report *rep)
+{
+    for (size_t i = 0; i < rep->root_count; i++)
+        if (!rep->roots[i].settled)
+            return false;
+    return all_may_be_torn(rep);
+}
+
+/* What may be torn and was hashed again, equally, behind all that could tear it: no divergence */
+static enum tb_status drop_settled(struct tb_diff_report *rep)
+{
+    uint64_t n = 0;
+
+    if (!all_settled(rep))
+        return TB_OK;
+    for (size_t i = 0; i < rep->root_count; i++)
+        n += rep->roots[i].count;
+    enum tb_status st =
+        add_line(&rep->notes, &rep->note_count, 1,
+                 "%" PRIu64 " fingerprint%s differ%s, taken while another stream may have written "
+                 "there; those that were taken behind both are equal (first: %.120s)",
+                 n, plural(n), n == 1 ? "s" : "", rep->roots[0].summary);
+    free(rep->roots);
+    rep->roots = NULL;
+    rep->root_count = 0;
+    return st;
 }
 
 static void set_verdict(struct report_builder *rb)
@@ -575,8 +600,8 @@ static void set_verdict(struct report_builder *rb)
     if (all_may_be_torn(rep)) {
         rep->verdict = TB_DIFF_UNKNOWN;
         (void)snprintf(rep->reason, sizeof(rep->reason),
-                       "%.150s differs, and nothing after it: it may hold what another stream "
-                       "wrote meanwhile",
+                       "%.100s differs, and nothing after it: it may hold what another stream "
+                       "wrote meanwhile, in a part that twinbit cannot tell from its own",
                        rep->roots[0].summary);
     } else if (rep->root_count) {
         rep->verdict = TB_DIFF_DIVERGED;
@@ -627,8 +652,8 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         return st;
     resolve_collectives(all, rb->a->procs, rb->rep);
     drop_weak(all);
-    if ((st = finish_roots(rb, all, max, err)) != TB_OK || (st = note_rest(rb)) != TB_OK ||
-        (st = note_cost(rb)) != TB_OK)
+    if ((st = finish_roots(rb, all, max, err)) != TB_OK || (st = drop_settled(rb->rep)) != TB_OK ||
+        (st = note_rest(rb)) != TB_OK || (st = note_cost(rb)) != TB_OK)
         return st;
     set_verdict(rb);
     return TB_OK;

@@ -175,8 +175,9 @@ struct tb_diff_race {
                 * different parts of one allocation */
     bool in_b; /* it was found in run B */
     bool read; /* @event reads what @other writes; else both write it */
-    bool host; /* the program queues host functions, which may order them */
-    bool later;                        /* @other was queued behind @event */
+    bool tears; /* ... and @event's fingerprint takes in more than it writes, perhaps */
+    bool host;  /* the program queues host functions, which may order them */
+    bool later; /* @other was queued behind @event */
     struct tb_diff_place event, other; /* in that run */
     uint64_t stream, other_stream;
     char argument[80]; /* of @event */
@@ -202,9 +203,11 @@ struct tb_diff_root {
     uint32_t differ, of;                     /* how many of its outputs differ */
     uint64_t step;
     int32_t rank;
-    uint32_t epoch;          /* collectives of its process before it */
-    uint64_t count;          /* times it was seen, grouped by cause and place */
-    uint64_t infected;       /* events that follow from it */
+    uint32_t epoch;    /* collectives of its process before it */
+    uint64_t count;    /* times it was seen, grouped by cause and place */
+    uint64_t infected; /* events that follow from it */
+    bool torn;    /* nothing but fingerprints that may hold what another stream wrote meanwhile */
+    bool settled; /* ... and what was hashed behind both is equal */
     uint64_t only_a, only_b; /* CONTROL_FLOW: operators that ran in one run only */
     bool elements_known;
     struct tb_elements elements;

@@ -97,6 +97,8 @@ enum acc_flags {
     ACC_UNKNOWN = 1 << 1, /* a read: some byte has no recorded writer */
     ACC_FRESH = 1 << 2,   /* ... and the allocation was made within what was read */
     ACC_LEFT = 1 << 3,    /* a write that left the bytes as they were, or was believed to */
+    ACC_MET = 1 << 4,  /* another stream uses the bytes, in no order with it; one of them writes */
+    ACC_TORN = 1 << 5, /* ... and its fingerprint may hold what the other wrote meanwhile */
 };
 
 /* One access of a struct ev */
@@ -143,6 +145,20 @@ void stream_free(struct stream *s);
 void stream_source(struct stream *s, const struct ev_source *source, bool forget);
 /** stream_next - the next event, to be freed with free(); *@out NULL at the end */
 enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *err) TB_MUST_CHECK;
+/** stream_mark - set ACC_MET and ACC_TORN of @e's accesses, as far as is known from all events so
+ * far */
+void stream_mark(struct stream *s, struct ev *e);
+
+/* ---------------------------------------------------------------- meet.c */
+
+struct meetings;
+struct meetings *meetings_new(void);
+void meetings_free(struct meetings *m);
+/** meetings_forget - uses and orders, for events follow that do not go on from the last one */
+void meetings_forget(struct meetings *m);
+/** meetings_event - the next event of the process */
+enum tb_status meetings_event(struct meetings *m, const struct tb_trace_event *e) TB_MUST_CHECK;
+void meetings_mark(struct meetings *m, struct ev *e);
 
 /* ---------------------------------------------------------------- align.c */
 
@@ -177,6 +193,7 @@ struct root {
     bool changed[2];     /* UNSEEN_WRITER: the run in which the bytes are not what was written */
     bool differs;        /* the event's own outputs do */
     bool weak;           /* only if nothing better is found */
+    bool sure;           /* something that follows differs, and could not be torn */
     bool hunted;         /* one of the first: what is around it is read again, for races */
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
     bool deleted;        /* only digests are left of its step */
@@ -208,6 +225,7 @@ struct blame_result {
     struct coll *colls;
     size_t coll_count;
     struct tb_diff_host host;
+    bool settled; /* what may be torn was hashed once more, and is equal */
 };
 
 struct blame;

@@ -16,11 +16,17 @@ void blame_taint(struct inputs *in, uint32_t root)
         in->root = root;
 }
 
+static bool may_be_torn(const struct ev *x, const struct ev *y, uint32_t i)
+{
+    return (x->acc[i].flags | y->acc[i].flags) & ACC_TORN;
+}
+
 /* The place of a root, and which of its accesses differs */
 static void fill_access(struct root *r, const struct ev *x, const struct ev *y, uint32_t i)
 {
     blame_fill_root(r, x, y);
     blame_fill_tensor(&r->r.tensor, x, y, i);
+    r->r.torn = may_be_torn(x, y, i);
 }
 
 /* Both read bytes that nobody was seen to write: the same buffer? */
@@ -201,6 +207,18 @@ static enum tb_status remember_unseen(struct blame *b, const struct ev *x, uint3
     return TB_OK;
 }
 
+static bool is_guess(const struct ev *e, uint32_t i)
+{
+    uint64_t writer = writer_of(e, i);
+
+    for (uint32_t j = 0; j < e->acc[i].pieces; j++) {
+        const struct range *p = e->pieces + e->acc[i].piece + j;
+        if (p->guess && p->writer == writer)
+            return true;
+    }
+    return false;
+}
+
 static void set_writers(struct blame *b, struct root *r, uint64_t writer)
 {
     struct line l = blame_line(b, 0, writer);
@@ -248,6 +266,7 @@ static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const s
         fill_access(r, x, y, i);
         r->changed[0] = changed(x, i);
         r->changed[1] = changed(y, i);
+        r->guessed = is_guess(x, i) || is_guess(y, i);
         set_writers(b, r, writer_of(x, i));
     }
     return remember_unseen(b, x, i, n);
@@ -304,13 +323,13 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
 static enum tb_status look_at_read(struct blame *b, const struct ev *x, const struct ev *y,
                                    uint32_t i, struct inputs *in)
 {
-    bool hashed =
-        (x->acc[i].flags & y->acc[i].flags & ACC_HASHED) && x->acc[i].kind == y->acc[i].kind;
+    bool hashed = blame_comparable(b, &x->acc[i], &y->acc[i]) && x->acc[i].kind == y->acc[i].kind;
 
     if (hashed && tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
         return TB_OK;
     enum verdict v = by_lineage(b, x, y, i, in);
     in->hashed_differs = in->hashed_differs || hashed;
+    in->read_differs = in->read_differs || (hashed && !may_be_torn(x, y, i));
     bool unrecorded = x->kind == TB_EV_STATE && !b->ops; /* who wrote it since is not known */
     bool written = writer_of(x, i) && writer_of(y, i) && !unrecorded;
     if (hashed && v <= CHANGED && host_may_write(x, i)) { /* nobody's fault; blame ends here */

@@ -243,6 +243,10 @@ static void propose(const struct report_builder *rb, struct root *r)
 {
     bool named = r->r.a.name_known || r->r.b.name_known;
 
+    if (r->r.torn && r->r.race.known) {
+        prove_race(rb, r);
+        return;
+    }
     switch (r->r.cause) {
     case TB_CAUSE_STATE:
         bisect(rb, r);

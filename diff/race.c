@@ -211,6 +211,7 @@ static void fill(struct hunt *h, const struct tb_diff_place *place, bool in_b,
                                  .in_b = in_b,
                                  .host = h->host,
                                  .read = o->mine.read,
+                                 .tears = !o->mine.read && !o->mine.exact,
                                  .later = o->seq > h->seq,
                                  .event = *place,
                                  .other = {.known = true,
@@ -307,10 +308,12 @@ void say_race(struct root *r)
              " before %s, would order them",
              from, short_name(first, a, sizeof(a)), to, short_name(second, b, sizeof(b)));
     evidence(r, "%s",
-             !c->sure  ? "only possible: their pointers lead to different places of one "
-                         "allocation, and may be for parts that do not meet"
-             : c->host ? "likely: both begin at the same byte; but the program queues host "
-                         "functions, which may order them unseen"
-                       : "likely: both begin at the same byte; a flag in memory that orders them "
-                         "would not be seen");
+             r->r.torn  ? "only possible: the two may write parts that do not meet, which twinbit "
+                          "cannot see"
+             : !c->sure ? "only possible: their pointers lead to different places of one "
+                          "allocation, and may be for parts that do not meet"
+             : c->host  ? "likely: both begin at the same byte; but the program queues host "
+                          "functions, which may order them unseen"
+                        : "likely: both begin at the same byte; a flag in memory that orders them "
+                          "would not be seen");
 }

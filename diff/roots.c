@@ -34,11 +34,13 @@ void blame_free(struct blame *b)
     gentab_release(&b->colls.count);
     free(b->res.roots);
     free(b->res.colls);
+    free(b->doubts.d);
     free(b);
 }
 
 struct blame_result *blame_result(struct blame *b)
 {
+    b->res.settled = !b->doubts.n && !b->doubts.lost;
     return &b->res;
 }
 
@@ -172,6 +174,14 @@ void blame_mark_bad(struct blame *b, int side, const struct ev *e, uint32_t root
         t->bad_seq = e->seq;
         t->bad_root = root;
     }
+}
+
+void blame_sure(struct blame *b, uint32_t n)
+{
+    if (!n || n > ROOTS)
+        return;
+    b->res.roots[n - 1].sure = true;
+    b->res.roots[n - 1].r.torn = false;
 }
 
 struct line blame_line(struct blame *b, int side, uint64_t event)

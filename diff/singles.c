@@ -97,6 +97,7 @@ static void count_single(struct blame *b, int side, uint32_t root)
         r->r.only_a++;
     else if (r)
         r->r.infected++;
+    blame_sure(b, root);
 }
 
 /* The thread that unmatched events are counted by: that of run A where there is one */

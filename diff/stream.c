@@ -24,6 +24,7 @@ struct likeness {
 struct stream {
     struct ev_source source;
     struct rangemap *map;
+    struct meetings *meetings;
     struct range_info *ranges; /* by id */
     size_t range_cap;
     struct range_vec pieces, all; /* of one access, of the event */
@@ -43,7 +44,10 @@ struct stream *stream_new(const struct ev_source *source)
         return NULL;
     s->source = *source;
     s->map = rangemap_new();
-    if (!s->map) {
+    s->meetings = meetings_new();
+    if (!s->map || !s->meetings) {
+        rangemap_free(s->map);
+        meetings_free(s->meetings);
         free(s);
         return NULL;
     }
@@ -55,6 +59,7 @@ void stream_free(struct stream *s)
     if (!s)
         return;
     rangemap_free(s->map);
+    meetings_free(s->meetings);
     free(s->ranges);
     free(s->pieces.r);
     free(s->all.r);
@@ -67,6 +72,7 @@ void stream_source(struct stream *s, const struct ev_source *source, bool forget
     s->source = *source;
     if (forget) {
         rangemap_clear(s->map);
+        meetings_forget(s->meetings);
         s->settle = SETTLE;
         s->base = UINT64_MAX;
     }
@@ -367,7 +373,7 @@ enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *e
     }
     uint32_t n = e->site->access_count;
     const struct range_info *range = range_of(s, e->e.range);
-    if (!range || !room_for(s, n))
+    if (!range || !room_for(s, n) || meetings_event(s->meetings, e) != TB_OK)
         goto nomem;
     s->all.n = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -389,4 +395,9 @@ enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *e
 nomem:
     free(v);
     return tb_fail(err, TB_ERR_NOMEM, "no memory to compare events");
+}
+
+void stream_mark(struct stream *s, struct ev *e)
+{
+    meetings_mark(s->meetings, e);
 }

@@ -343,8 +343,10 @@ static enum tb_status blame_all(struct window *w)
     enum tb_status st = TB_OK;
 
     for (int side = 0; side < 2; side++)
-        for (size_t i = 0; st == TB_OK && i < w->go[side].n; i++)
+        for (size_t i = 0; st == TB_OK && i < w->go[side].n; i++) {
+            stream_mark(w->s[side].stream, w->go[side].e[i]);
             st = blame_lineage(w->blame, w->go[side].e[i], side);
+        }
     for (size_t i = 0; st == TB_OK && i < w->go[0].n; i++) {
         struct ev *x = w->go[0].e[i];
         if (!x->mate) {

@@ -4,11 +4,14 @@
  *
  * A word is one event: a letter and a stream.
  *   p produces: writes the buffer     c consumes: reads the buffer, writes another
- *   v writes what c writes            P writes a part of the buffer's allocation, elsewhere
+ *   v writes what c writes            V writes a part of that, elsewhere
+ *   P writes a part of the buffer's allocation, elsewhere
+ *   n writes the buffer, without a fingerprint
  *   x copies to its begin             u may have written the buffer and did not
  *   m writes what it reaches through memory, perhaps the buffer
  *   z reads what c writes, and what it writes differs, too
  *   k a launch that has nothing to do with it    h a copy to the host that waits
+ *   D, H copies to the host of what c writes, which differ, or not    A of the buffer, which differ
  *   r records event 1   w waits for it   e the host waits for it   s the host waits for the stream
  *   d the host waits for all   q, Q the host found event 1, the stream done by asking
  *   ! orders were made that nobody saw   f a host function was queued
@@ -116,6 +119,20 @@ static void work(struct out *o, char what, unsigned stream)
     case 'v':
         a[1] = memory(2, 0, 5, TB_FP_BYTES);
         put(o, TB_EV_LAUNCH, "cuda\nalso\n" STREAM "w f32 cuda:0 [16] - b\n", a, 2);
+        return;
+    case 'V':
+        a[1] = memory(2, 16, 5, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH, "cuda\nbeside\n" STREAM "w f32 cuda:0 [8] - b\n", a, 2);
+        return;
+    case 'n':
+        a[1] = memory(1, 0, 0, TB_FP_NONE);
+        put(o, TB_EV_LAUNCH, "cuda\nunhashed\n" STREAM "w f32 cuda:0 [16] - a\n", a, 2);
+        return;
+    case 'A':
+    case 'D':
+    case 'H':
+        a[1] = memory(what == 'A' ? 1 : 2, 0, what == 'H' ? 3 : o->result + 3, TB_FP_BYTES);
+        put(o, TB_EV_COPY, "cuda\ncuMemcpyDtoH\n" STREAM "r u8 cuda:0 [64] - src\n", a, 2);
         return;
     case 'c':
         a[1] = memory(1, 0, o->result, o->hashed ? TB_FP_BYTES : TB_FP_NONE);
@@ -236,7 +253,8 @@ static struct tb_diff_report *compare(const char *script, bool hashed)
 {
     struct tb_diff_report *r = compare_any(script, hashed);
 
-    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    if (r->verdict != TB_DIFF_DIVERGED)
+        fail_msg("'%s': %s", script, r->reason);
     return r;
 }
 
@@ -274,7 +292,7 @@ static void test_race__streams_without_order_race(void **state)
     assert_race("k0 p1 c2", "produce");
     assert_race("k0 c2 p1", "produce");      /* the reader is not waited for */
     assert_race("p1 d k0 p1 c2", "produce"); /* the second one */
-    assert_race("k1 v1 c2", "also");         /* both write */
+    assert_race("k1 v1 c2 z2", "also");      /* both write */
     assert_race("k1 x1 c2", "cuMemcpyHtoDAsync");
     assert_race("k1 p1 r1 c2", "produce");    /* not waited for */
     assert_race("k1 r1 p1 w2 c2", "produce"); /* recorded before */
@@ -352,22 +370,96 @@ static void assert_only_possible(const struct tb_diff_root *root)
     assert_null(strstr(root->next, "CUDA_LAUNCH_BLOCKING"));
 }
 
-/* Their pointers lead to different places: perhaps the parts do not meet. Then the difference is
- * perhaps only of the moment of the fingerprint, unless something follows from it. */
+/* Their pointers lead to different places: perhaps the parts do not meet. */
 static void test_race__one_that_is_only_possible_is_no_cause(void **state)
 {
-    struct tb_diff_report *r = compare_any("k1 P1 c2", false);
+    struct tb_diff_report *r = compare("k1 P1 c2", false);
 
     (void)state;
-    assert_int_equal(r->verdict, TB_DIFF_UNKNOWN);
-    assert_non_null(strstr(r->reason, "consume#0, b differs, and nothing after it: it may hold "
-                                      "what another stream wrote meanwhile"));
-    assert_int_equal(r->infected, 0);
     assert_only_possible(&r->roots[0]);
     done(r);
-    r = compare("k1 P1 c2 z2", false);
+    r = compare("k1 V1 c2 z2", false);
     assert_int_equal(r->infected, 1);
     assert_only_possible(&r->roots[0]);
+    done(r);
+}
+
+/* Both write, and perhaps parts that do not meet: then the difference is perhaps only of the moment
+ * of the fingerprint, unless something follows from it. */
+static void assert_may_be_torn(const char *script)
+{
+    struct tb_diff_report *r = compare_any(script, false);
+    const struct tb_diff_root *root = &r->roots[0];
+
+    if (r->verdict != TB_DIFF_UNKNOWN)
+        fail_msg("'%s': %s", script, r->reason);
+    assert_non_null(strstr(r->reason, "consume#0, b differs, and nothing after it: it may hold "
+                                      "what another stream wrote meanwhile"));
+    assert_int_equal(r->root_count, 1);
+    assert_true(root->torn && root->race.known && !root->race.sure);
+    assert_int_equal(root->cause, TB_CAUSE_UNEXPLAINED);
+    assert_non_null(strstr(root->evidence[5], "the two may write parts that do not meet"));
+    assert_non_null(strstr(root->next, "CUDA_LAUNCH_BLOCKING"));
+    done(r);
+}
+
+static void assert_settled(const char *script)
+{
+    struct tb_diff_report *r = compare_any(script, false);
+
+    if (r->verdict != TB_DIFF_IDENTICAL)
+        fail_msg("'%s': %s", script, r->reason);
+    assert_int_equal(r->root_count, 0);
+    assert_int_equal(r->note_count, 1);
+    assert_non_null(strstr(r->notes[0].text, "1 fingerprint differs, taken while another stream "
+                                             "may have written there"));
+    done(r);
+}
+
+static void test_race__a_fingerprint_that_may_be_torn_is_no_divergence(void **state)
+{
+    (void)state;
+    assert_may_be_torn("k1 v1 c2");
+    assert_may_be_torn("k1 V1 c2");
+    assert_may_be_torn("k1 c2 v1");
+    assert_may_be_torn("k1 v1 c2 s1 s2 h0"); /* a copy of other memory */
+    assert_may_be_torn("k1 v1 c2 s1 H3");    /* not behind both */
+    assert_settled("k1 v1 c2 s1 s2 H0");
+    assert_settled("k1 v1 c2 d0 v1");
+    assert_settled("k1 c2 V1 d0 k1 H0");
+}
+
+static void test_race__a_torn_fingerprint_with_a_result_is_one(void **state)
+{
+    struct tb_diff_report *r;
+
+    (void)state;
+    assert_race("k1 v1 c2 s1 s2 D0", "also");
+    assert_race("k1 v1 c2 s1 s2 H0 D0", "also");
+    assert_no_race("k1 c2 D2");
+    r = compare("k1 c2 v1 s1 s2 D0", false); /* the last one to write it is equal */
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_STREAM_RACE);
+    assert_string_equal(r->roots[0].a.name.op, "cuMemcpyDtoH");
+    assert_string_equal(r->roots[0].race.event.name.op, "also");
+    assert_string_equal(r->roots[0].race.other.name.op, "consume");
+    done(r);
+}
+
+/* What leaves for the host has a fingerprint of its own. */
+static void test_race__shows_in_what_leaves_for_the_host(void **state)
+{
+    struct tb_diff_report *r = compare("k1 p1 p2 s1 s2 A0", false);
+
+    (void)state;
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_STREAM_RACE);
+    assert_string_equal(r->roots[0].a.name.op, "cuMemcpyDtoH");
+    done(r);
+    r = compare("k1 p1 s1 A0", false);
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_UNSEEN_WRITER);
+    done(r);
+    r = compare("k1 n1 s1 A0", false);
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_UNEXPLAINED);
+    assert_non_null(strstr(r->roots[0].evidence[0], "unhashed#0, without a fingerprint"));
     done(r);
 }
 
@@ -449,6 +541,9 @@ int main(void)
         cmocka_unit_test(test_race__waits_and_streams_without_a_device_are_of_all),
         cmocka_unit_test(test_race__only_what_was_written_counts),
         cmocka_unit_test(test_race__one_that_is_only_possible_is_no_cause),
+        cmocka_unit_test(test_race__a_fingerprint_that_may_be_torn_is_no_divergence),
+        cmocka_unit_test(test_race__a_torn_fingerprint_with_a_result_is_one),
+        cmocka_unit_test(test_race__shows_in_what_leaves_for_the_host),
         cmocka_unit_test(test_race__is_less_sure_beside_host_functions),
         cmocka_unit_test(test_race__is_named_with_both_its_events),
         cmocka_unit_test(test_race__explains_an_unseen_writer),
