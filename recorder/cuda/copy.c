@@ -98,6 +98,7 @@ struct transfer {
     bool waits; /* the host does, until it is done */
     bool plain; /* bytes in a row */
     bool gaps;  /* not all of the bytes from the first to the last one of the source are read */
+    struct tb_cu_rows rows; /* but these */
 };
 
 static void from_form(const struct tb_cuda_call *c, const struct form *f, struct transfer *t)
@@ -145,6 +146,13 @@ static uint64_t address_of(CUmemorytype type, const void *host, CUdeviceptr devi
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? device : 0;
 }
 
+static void set_rows(struct transfer *t, uint64_t width, uint64_t count, uint64_t slices,
+                     uint64_t pitch, uint64_t slice)
+{
+    t->rows = (struct tb_cu_rows){width, count, slices, pitch, slice};
+    t->gaps = t->src_bytes != width * count * slices;
+}
+
 /* Before the call nobody has checked its arguments: the driver refuses what has no struct. */
 static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
 {
@@ -154,7 +162,7 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
                  m->dstXInBytes, m->dstY, 0, m->WidthInBytes, m->Height, 1, &t->dst_bytes);
     t->src = box(address_of(m->srcMemoryType, m->srcHost, m->srcDevice), m->srcPitch, 1,
                  m->srcXInBytes, m->srcY, 0, m->WidthInBytes, m->Height, 1, &t->src_bytes);
-    t->gaps = t->src_bytes != m->WidthInBytes * m->Height;
+    set_rows(t, m->WidthInBytes, m->Height, 1, m->srcPitch, 0);
     t->args = tb_cu_mix(tb_cu_mix(2, m->WidthInBytes), m->Height);
 }
 
@@ -169,7 +177,8 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
         (t)->src = box(address_of((m)->srcMemoryType, (m)->srcHost, (m)->srcDevice),               \
                        (m)->srcPitch, (m)->srcHeight, (m)->srcXInBytes, (m)->srcY, (m)->srcZ,      \
                        (m)->WidthInBytes, (m)->Height, (m)->Depth, &(t)->src_bytes);               \
-        (t)->gaps = (t)->src_bytes != (m)->WidthInBytes * (m)->Height * (m)->Depth;                \
+        set_rows((t), (m)->WidthInBytes, (m)->Height, (m)->Depth, (m)->srcPitch,                   \
+                 (m)->srcPitch *(m)->srcHeight);                                                   \
         (t)->args =                                                                                \
             tb_cu_mix(tb_cu_mix(tb_cu_mix(3, (m)->WidthInBytes), (m)->Height), (m)->Depth);        \
     } while (0)
@@ -289,16 +298,34 @@ static bool is_hosts(const struct tb_cu_alloc *a)
     return !a || a->kind == TB_CU_HOST || a->kind == TB_CU_REGISTERED;
 }
 
+/* What was added from access @from on is the box around these rows: its gaps do not count. */
+static void only_rows(struct tb_cu_work *w, uint32_t from, const struct tb_cu_rows *rows,
+                      uint64_t bytes)
+{
+    struct tb_cu_access *a = &w->access[from];
+
+    if (w->n == from + 1 && a->bytes == bytes && (a->flags & TB_CU_BEFORE) && !a->rate) {
+        w->rows = *rows;
+        a->flags |= TB_CU_ROWS;
+        return;
+    }
+    for (; from < w->n; from++)
+        w->access[from].flags &= (uint8_t)~TB_CU_BEFORE;
+}
+
 /* What leaves for the host is the last that is seen of it, whoever wrote it. Inside of a graph that
  * is hashed as a whole it may be written before it is read. */
 void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
-                    uint64_t src_bytes, bool gaps)
+                    uint64_t src_bytes, const struct tb_cu_rows *rows)
 {
     bool to_host = dst_bytes && is_hosts(tb_cu_alloc_at(dst));
+    uint32_t before = w->n;
 
-    w->leaves = to_host && !gaps && w->kind != TB_EV_GRAPH;
+    w->leaves = to_host && (!rows || rows->width) && w->kind != TB_EV_GRAPH;
     if (src_bytes)
         tb_cu_add_range(w, 'r', src, src_bytes, "src");
+    if (w->leaves && rows)
+        only_rows(w, before, rows, src_bytes);
     w->leaves = false;
     /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
     if (dst_bytes && !to_host)
@@ -307,7 +334,8 @@ void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint
 
 static void add_transfer(struct tb_cu_work *w, const struct transfer *t)
 {
-    tb_cu_add_copy(w, t->dst, t->dst_bytes, t->src, t->set ? 0 : t->src_bytes, t->gaps);
+    tb_cu_add_copy(w, t->dst, t->dst_bytes, t->src, t->set ? 0 : t->src_bytes,
+                   t->gaps ? &t->rows : NULL);
 }
 
 /* A copy to memory of the host that is not pinned has arrived when the call returns. */

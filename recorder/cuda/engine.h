@@ -300,6 +300,9 @@ bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thr
 /** tb_cu_launch_job - one hash */
 bool tb_cu_launch_job(const struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t src,
                       uint64_t bytes, uint64_t ticket);
+/** tb_cu_launch_view - one hash of a view with sizes */
+bool tb_cu_launch_view(struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                       const struct tb_rec_view *v, uint64_t ticket);
 /** tb_cu_batch_begin - @b without jobs; what is not used of it stays as it is: it has 3 KB */
 static inline void tb_cu_batch_begin(const struct tb_cu_ctx *c, struct tb_fpd_batch *b)
 {
@@ -334,6 +337,7 @@ enum tb_cu_access_flags {
     TB_CU_CHANGE = 1u << 3,   /* with HASH: before it, too */
     TB_CU_DOUBT = 1u << 4,    /* with CHANGE: it is believed to stay as it is */
     TB_CU_BELIEVED = 1u << 5, /* it is, and not looked at */
+    TB_CU_ROWS = 1u << 6,     /* with BEFORE: of the rows of the work's box alone */
 };
 
 struct tb_cu_access {
@@ -350,6 +354,12 @@ struct tb_cu_access {
     bool guessed; /* the extent is all that a pointer may be for */
     bool by_code; /* TB_CFG_LEARN: the code may write it */
     const char *name;
+};
+
+/** struct tb_cu_rows - rows of @width bytes, @pitch apart; @count of them in each of @slices */
+struct tb_cu_rows {
+    uint64_t width, count, slices; /* width 0: not known */
+    uint64_t pitch, slice;         /* bytes to the next row, the next slice */
 };
 
 #define TB_CU_PLANNED 32u /* accesses of a launch that has a plan, at most */
@@ -392,9 +402,10 @@ struct tb_cu_work {
     struct tb_cu_plan *plan;   /* was made of it; NULL: none */
     struct tb_cu_learn *learn; /* NULL: it does not learn, or cannot */
     uint64_t plan_stamp;
-    uint64_t hashed;   /* bytes so far */
-    uint64_t torn_seq; /* event of that use */
-    char detail[96];   /* further "\tkey=value" of the site; what follows is not zeroed */
+    uint64_t hashed;        /* bytes so far */
+    uint64_t torn_seq;      /* event of that use */
+    struct tb_cu_rows rows; /* of a copy with gaps: what it reads */
+    char detail[96];        /* further "\tkey=value" of the site; what follows is not zeroed */
     union {
         struct tb_cu_access access[TB_CU_ACCESSES];
         struct tb_cu_again plan_run;
@@ -873,10 +884,10 @@ bool tb_cu_graphs_hash(const struct tb_cu_ctx *c);
 /** tb_cu_graphs_release - at exit: the clones that hash in @c */
 void tb_cu_graphs_release(const struct tb_cu_ctx *c);
 
-/** tb_cu_add_copy - what a copy reads and writes, or a set with @src_bytes 0 writes; @gaps: it does
- * not read all of these bytes. Under the lock */
+/** tb_cu_add_copy - what a copy reads and writes, or a set with @src_bytes 0 writes; @rows: it does
+ * not read all of these bytes but rows of them, NULL: it does. Under the lock */
 void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
-                    uint64_t src_bytes, bool gaps);
+                    uint64_t src_bytes, const struct tb_cu_rows *rows);
 /** tb_cu_box - where a copy of three dimensions goes to and comes from */
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);
 /** tb_cu_snapshot_due - counts @w among those its name fits; is it one that the user wants? */

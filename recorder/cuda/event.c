@@ -23,6 +23,12 @@ static uint8_t dtype_of(const struct tb_cu_access *a)
     return size && (a->bytes & (size - 1)) == 0 ? a->dtype : TB_DT_U8;
 }
 
+static uint64_t mix_rows(uint64_t h, const struct tb_cu_rows *r)
+{
+    h = tb_cu_mix(tb_cu_mix(tb_cu_mix(h, r->width), r->count), r->slices);
+    return tb_cu_mix(tb_cu_mix(h, r->pitch), r->slice);
+}
+
 static uint64_t site_key(const struct tb_cu_work *w)
 {
     uint64_t h = tb_cu_mix(0x43554441, w->kind);
@@ -38,6 +44,7 @@ static uint64_t site_key(const struct tb_cu_work *w)
                              a->word);
         h = tb_cu_mix(h, a->bytes);
         h = tb_cu_mix(h, (uintptr_t)(a->alloc && a->alloc->name ? a->alloc->name : a->name));
+        h = a->flags & TB_CU_ROWS ? mix_rows(h, &w->rows) : h;
     }
     return h;
 }
@@ -88,7 +95,14 @@ static void add_head(struct text *t, const struct tb_cu_work *w)
     add_text(t, "%s\n", w->detail);
 }
 
-static void add_line(struct text *t, const struct tb_cu_access *a)
+static void add_rows(struct text *t, const struct tb_cu_rows *r)
+{
+    add_text(t, " [%llu,%llu,%llu] [%llu,%llu,1]", (unsigned long long)r->slices,
+             (unsigned long long)r->count, (unsigned long long)r->width,
+             (unsigned long long)r->slice, (unsigned long long)r->pitch);
+}
+
+static void add_line(struct text *t, const struct tb_cu_work *w, const struct tb_cu_access *a)
 {
     char name[32];
     uint8_t dtype = dtype_of(a);
@@ -97,13 +111,17 @@ static void add_line(struct text *t, const struct tb_cu_access *a)
         add_text(t, "q ? cuda [] - %s\n", a->name);
         return;
     }
+    dtype = a->flags & TB_CU_ROWS ? TB_DT_U8 : dtype;
     add_text(t, "%c %s ", a->mode, tb_dtype_name(dtype));
     if (a->alloc->kind == TB_CU_HOST || a->alloc->kind == TB_CU_REGISTERED)
         add_text(t, "cpu");
     else
         add_text(t, "%s:%d", a->alloc->unstable ? "shared" : "cuda", a->alloc->device);
-    add_text(t, " [%llu] - %s\n", (unsigned long long)(a->bytes / tb_dtype_size(dtype)),
-             argument(a, name, sizeof(name)));
+    if (a->flags & TB_CU_ROWS)
+        add_rows(t, &w->rows);
+    else
+        add_text(t, " [%llu] -", (unsigned long long)(a->bytes / tb_dtype_size(dtype)));
+    add_text(t, " %s\n", argument(a, name, sizeof(name)));
 }
 
 /* The text of a new site: long, but rare. The lines of 512 accesses fit. */
@@ -116,7 +134,7 @@ static uint32_t define(struct tb_rec_thread *t, const struct tb_cu_work *w, uint
         return 0;
     add_head(&text, w);
     for (uint32_t i = 0; i < w->n; i++)
-        add_line(&text, &w->access[i]);
+        add_line(&text, w, &w->access[i]);
     uint32_t id = tb_cu.api->site_define(t, key, text.p, text.n);
     tb_cu.api->unpool(text.p, text.size);
     return id;
@@ -130,7 +148,8 @@ struct tb_wire_access tb_cu_wire(const struct tb_cu_access *a)
         out.alloc |= (uint64_t)TB_FP_UNCHANGED << 48;
     if (!a->table)
         return out;
-    out.alloc |= tb_cu_pending(a->rate);
+    out.alloc |= a->flags & TB_CU_ROWS ? (uint64_t)TB_FP_ROWMAJOR << 48 | TB_ACCESS_PENDING
+                                       : tb_cu_pending(a->rate);
     out.fp_a = a->ticket;
     out.fp_b = a->table;
     if (a->flags & TB_CU_CHANGE) {

@@ -412,5 +412,6 @@ void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
     if (!tb_cu_node_works(n))
         return;
     w->args = tb_cu_mix(w->args, n->value);
-    tb_cu_add_copy(w, n->dst, n->dst_bytes, n->src, n->src_bytes, n->gaps);
+    tb_cu_add_copy(w, n->dst, n->dst_bytes, n->src, n->src_bytes,
+                   n->gaps ? &(const struct tb_cu_rows){0} : NULL);
 }

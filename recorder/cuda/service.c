@@ -98,8 +98,8 @@ static void tensor(uint64_t address, uint64_t bytes, const char *dtype, const ch
 
 /* ---------------------------------------------------------------- hashes for others */
 
-static bool queue_strided(struct tb_cu_ctx *c, CUstream stream, const struct tb_rec_view *v,
-                          uint64_t ticket)
+bool tb_cu_launch_view(struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                       const struct tb_rec_view *v, uint64_t ticket)
 {
     struct tb_fpd_strided s = {.slots = c->slots,
                                .scratch = c->scratch,
@@ -112,7 +112,7 @@ static bool queue_strided(struct tb_cu_ctx *c, CUstream stream, const struct tb_
     memcpy(s.size, v->sizes, (size_t)v->ndim * sizeof(*s.size));
     memcpy(s.stride, v->strides, (size_t)v->ndim * sizeof(*s.stride));
     uint32_t grid = tb_fpd_plan_strided(&s, c->sms);
-    return grid && tb_cu_launch(c->strided, grid, TB_FPD_THREADS, stream, false, &s);
+    return grid && tb_cu_launch(c->strided, grid, TB_FPD_THREADS, stream, per_thread, &s);
 }
 
 /* A context of @device: the current one, or a known one that is current until tb_cu_return(). */
@@ -154,7 +154,7 @@ static const char *hash_in(int device, CUstream stream, const struct tb_rec_view
     drawn = tb_cu_draw(c, 1, &ticket);
     tb_cu_unlock();
     ok = drawn && (plain ? tb_cu_launch_job(c, stream, false, v->address, v->bytes, ticket)
-                         : queue_strided(c, stream, v, ticket));
+                         : tb_cu_launch_view(c, stream, false, v, ticket));
     tb_cu_return(&was);
     if (!ok)
         return drawn ? "the hash could not be launched" : "the table of fingerprints is full";

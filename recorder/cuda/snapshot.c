@@ -185,6 +185,10 @@ void tb_cu_snapshot_take(struct tb_cu_work *w, uint8_t mode)
         const struct tb_cu_access *a = &w->access[i];
         if (a->mode != mode || !a->bytes || !tb_cu_may_look(w->ctx, a->alloc))
             continue;
+        if (a->flags & TB_CU_ROWS) {
+            w->missing = "a copy with gaps between its rows: its bytes are not kept";
+            continue;
+        }
         struct tb_cu_snap *s =
             take(w->ctx, w->stream, w->per_thread, a->alloc->base + a->offset, a->bytes);
         if (!s) {

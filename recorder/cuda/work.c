@@ -196,6 +196,21 @@ static struct tb_fpd_job job_of(const struct tb_cu_access *a, uint8_t flag)
                                .rate = a->rate};
 }
 
+static bool hash_rows(const struct tb_cu_work *w, const struct tb_cu_access *a)
+{
+    const struct tb_cu_rows *r = &w->rows;
+    const int64_t sizes[] = {(int64_t)r->slices, (int64_t)r->count, (int64_t)r->width};
+    const int64_t strides[] = {(int64_t)r->slice, (int64_t)r->pitch, 1};
+    const struct tb_rec_view v = {.address = a->alloc->base + a->offset,
+                                  .bytes = r->slices * r->count * r->width,
+                                  .elem = 1,
+                                  .ndim = 3,
+                                  .sizes = sizes,
+                                  .strides = strides};
+
+    return tb_cu_launch_view(w->ctx, w->stream, w->per_thread, &v, a->ticket);
+}
+
 static void hash(struct tb_cu_work *w, uint8_t flag)
 {
     struct tb_fpd_batch b; /* 3 KB, of which few bytes are used */
@@ -211,6 +226,10 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
     for (uint32_t i = 0; i < w->n; i++) {
         if (!(w->access[i].flags & flag))
             continue;
+        if (w->access[i].flags & TB_CU_ROWS) {
+            ok = hash_rows(w, &w->access[i]) && ok;
+            continue;
+        }
         b.job[b.jobs++] = job_of(&w->access[i], flag);
         if (b.jobs < TB_FPD_MAX)
             continue;
@@ -310,7 +329,7 @@ static void hash_late(struct tb_cu_work *w)
     for (uint32_t i = 0; i < w->n; i++) {
         struct tb_cu_access *a = &w->access[i];
         if ((a->flags & TB_CU_BEFORE) && !a->table)
-            a->flags = TB_CU_HASH;
+            a->flags = TB_CU_HASH | (a->flags & TB_CU_ROWS);
     }
 }
 

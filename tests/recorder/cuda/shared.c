@@ -197,6 +197,8 @@ static void leave(const char *how)
         by_2d(pinned, 64, s);
     else if (strcmp(how, "pitched") == 0)
         by_2d(got, 32, NULL);
+    else if (strcmp(how, "pitchedasync") == 0)
+        by_2d(pinned, 32, s);
     else if (strcmp(how, "3d") == 0)
         by_3d(got);
     else if (strcmp(how, "graph") == 0)
@@ -236,9 +238,9 @@ static void do_take(int s)
     launch(take, BLOCKS, params, s);
 }
 
-static void do_last(CUdeviceptr p, int s)
+static void do_last(CUdeviceptr p, CUdeviceptr at, int s)
 {
-    CUdeviceptr d = a ^ p;
+    CUdeviceptr d = at ^ p;
     void *params[] = {&p, &d};
 
     launch(last, BLOCKS, params, s);
@@ -280,7 +282,11 @@ int main(int argc, char **argv)
         join("sync");
         leave(how);
     } else if (strcmp(what, "missed") == 0) { /* nobody sees that `a` is written */
-        do_last(b, 0);
+        do_last(b, a, 0);
+        join("sync");
+        leave(how);
+    } else if (strcmp(what, "gaps") == 0) { /* the same, behind the first row that is copied */
+        do_last(b, a + 128, 0);
         join("sync");
         leave(how);
     } else if (strcmp(what, "disjoint") == 0) {
