@@ -58,6 +58,7 @@ struct broken_run {
     uint64_t number, seed; /* number 0: 1 */
     uint64_t limit;        /* of warp instructions */
     struct sg_machine *machine;
+    const struct sg_watcher *watcher; /* before that of the faults; NULL: none */
 };
 
 static inline enum sg_fault_kind run_broken(struct sg_broken *b, struct sg_image *image,
@@ -75,7 +76,8 @@ static inline enum sg_fault_kind run_broken(struct sg_broken *b, struct sg_image
                           .grid_id = r.number ? r.number : 1,
                           .malloc_heap = 1 << 20,
                           .max_warp_insns = r.limit,
-                          .print = test_print};
+                          .print = test_print,
+                          .watchers = {r.watcher}};
     struct sg_fault fault = {0};
     struct tb_error err = {0};
     struct sg_machine *m = r.machine ? r.machine : test_machine;

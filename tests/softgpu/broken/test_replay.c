@@ -3,6 +3,7 @@
 #include "tests/softgpu/broken/broken_test.h"
 
 #define ARENA 16384u
+#define BLOCKS 4u
 #define LAUNCHES 500u /* with faults */
 #define FROM 2048u    /* outputs lie behind the inputs */
 
@@ -105,7 +106,7 @@ static const char *const specs[] = {
 
 static uint32_t *arena;
 static struct sg_image *image;
-static struct sg_machine *one;
+static struct sg_machine *one, *many; /* of one worker, and of one a block */
 
 static void fill(void)
 {
@@ -118,10 +119,14 @@ static void fill(void)
 }
 
 static enum sg_fault_kind run(struct sg_broken *b, unsigned kernel, struct sg_machine *m,
-                              uint32_t *out)
+                              const struct sg_watcher *watcher, uint32_t *out)
 {
-    struct broken_run r = {
-        .kernel = names[kernel], .blocks = 4, .threads = 64, .limit = 1 << 18, .machine = m};
+    struct broken_run r = {.kernel = names[kernel],
+                           .blocks = BLOCKS,
+                           .threads = 64,
+                           .limit = 1 << 18,
+                           .machine = m,
+                           .watcher = watcher};
     enum sg_fault_kind kind;
 
     fill();
@@ -130,36 +135,161 @@ static enum sg_fault_kind run(struct sg_broken *b, unsigned kernel, struct sg_ma
     return kind;
 }
 
+/* ---- do blocks meet? ------------------------------------------------------------------------- */
+
+/* Blocks that touched each word of the arena, a bit each. */
+struct touched {
+    uint8_t any[ARENA / 4], wrote[ARENA / 4];
+    bool outside;
+};
+
+static bool on_touch(void *arg, const struct sg_step *step, const struct sg_access *a)
+{
+    struct touched *t = arg;
+    uint64_t from = a->addr - (uint64_t)(uintptr_t)arena;
+    uint8_t bit = (uint8_t)(1u << step->warp->block->linear);
+
+    if (a->space != SG_SPACE_GLOBAL)
+        return true;
+    if (from >= ARENA || a->n > ARENA - from) {
+        t->outside = true;
+        return true;
+    }
+    for (uint64_t word = from / 4; word <= (from + a->n - 1) / 4; word++) {
+        t->any[word] |= bit;
+        t->wrote[word] |= a->write ? bit : 0;
+    }
+    return true;
+}
+
+/* A wrong integer can become an address or the end of a loop: a block may then read or write what
+ * another one writes, and the order of blocks counts. Where none does in one order, none does in
+ * any. */
+static bool blocks_meet(const struct touched *t)
+{
+    for (unsigned i = 0; i < ARENA / 4; i++)
+        if (t->wrote[i] != 0 && (t->any[i] & (t->any[i] - 1)) != 0)
+            return true;
+    return t->outside;
+}
+
+/* ---- the other order of blocks --------------------------------------------------------------- */
+
+struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    unsigned ended;
+};
+
+/* The last block runs first. Each has a worker, so that all can wait here at once. */
+static void wait_for_turn(void *arg, struct sg_block *block)
+{
+    struct queue *q = arg;
+
+    pthread_mutex_lock(&q->lock);
+    while (q->ended < BLOCKS - 1 - block->linear && !atomic_load(&block->run->all->failed))
+        pthread_cond_wait(&q->moved, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void end_turn(void *arg, struct sg_block *block)
+{
+    struct queue *q = arg;
+
+    (void)block;
+    pthread_mutex_lock(&q->lock);
+    q->ended++;
+    pthread_cond_broadcast(&q->moved);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static enum sg_fault_kind run_backwards(struct sg_broken *b, unsigned kernel, uint32_t *out)
+{
+    struct queue q = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+    struct sg_watcher w = {.block_start = wait_for_turn, .block_end = end_turn, .arg = &q};
+
+    return run(b, kernel, many, &w, out);
+}
+
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
 struct tally {
-    unsigned faulty, masked, wrong, ended;
+    unsigned faulty, masked, wrong, ended, backwards;
     uint64_t faults;
 };
 
-/* One seed: with the specification, then with the log. A launch that ends early stops wherever its
- * blocks are, and a store to a wrong address may meet what another block reads or writes: the order
- * of blocks counts then, and one worker has one. */
-static void one_seed(unsigned i, uint32_t *const clean[4], struct tally *t)
-{
-    static uint32_t first[ARENA / 4], second[ARENA / 4];
-    char spec[512], name[128];
-    unsigned kernel = i % 4;
-    struct sg_broken_options opt;
-    struct sg_broken *b;
+enum order { BY_INDEX, BACKWARDS, AS_THEY_COME };
+
+struct outcome { /* of a seed's first run */
+    const char *spec, *log;
+    unsigned kernel;
     enum sg_fault_kind kind;
     uint64_t faults;
-    bool differs, masked, races;
+    uint32_t memory[ARENA / 4];
+};
+
+static void replay(const struct outcome *o, enum order order)
+{
+    static uint32_t memory[ARENA / 4];
+    struct sg_broken_options opt = broken_options(NULL);
+    enum sg_fault_kind kind;
+    struct sg_broken *b;
+
+    opt.replay = o->log;
+    b = broken_with(&opt);
+    kind = order == BACKWARDS ? run_backwards(b, o->kernel, memory)
+                              : run(b, o->kernel, order == BY_INDEX ? one : many, NULL, memory);
+    if (kind != o->kind || memcmp(o->memory, memory, ARENA) != 0 || sg_broken_count(b) != o->faults)
+        fail_msg("'%s' on %s: its log does something else, order %u", o->spec, names[o->kernel],
+                 order);
+    assert_int_equal(log_lines("\"diverged\""), 0);
+    sg_broken_free(b);
+}
+
+/* What one worker did, who has one order of blocks, and others in any order, unless it counts: a
+ * launch that ends early stops wherever its blocks are, and blocks that meet see what was before
+ * them. */
+static void replay_all(const struct outcome *o, const struct touched *touched, struct tally *t)
+{
+    bool resident = sg_kernel_info(sg_image_kernel(image, names[o->kernel]))->communicates;
+
+    replay(o, BY_INDEX);
+    if (o->kind != SG_FAULT_NONE || blocks_meet(touched))
+        return;
+    if (!resident) { /* these are one worker's in any case */
+        replay(o, BACKWARDS);
+        t->backwards++;
+    }
+    replay(o, AS_THEY_COME);
+}
+
+static void write_spec(unsigned seed, char *out, size_t size)
+{
     size_t n = 0;
 
-    for (const char *at = specs[i / 4 % TB_ARRAY_LEN(specs)]; *at; at++) /* each with the seed */
-        n += *at == ';' ? (size_t)snprintf(spec + n, sizeof(spec) - n, " seed=%u;", i)
-                        : (size_t)snprintf(spec + n, sizeof(spec) - n, "%c", *at);
-    snprintf(spec + n, sizeof(spec) - n, " seed=%u", i);
+    for (const char *at = specs[seed / 4 % TB_ARRAY_LEN(specs)]; *at; at++) /* each with the seed */
+        n += *at == ';' ? (size_t)snprintf(out + n, size - n, " seed=%u;", seed)
+                        : (size_t)snprintf(out + n, size - n, "%c", *at);
+    snprintf(out + n, size - n, " seed=%u", seed);
+}
+
+/* One seed: with the specification, then with the log. */
+static void one_seed(unsigned i, uint32_t *const clean[4], struct tally *t)
+{
+    char spec[512], name[128];
+    struct outcome o = {.spec = spec, .log = name, .kernel = i % 4};
+    struct touched touched = {0};
+    struct sg_watcher watcher = {.access = on_touch, .arg = &touched};
+    struct sg_broken *b;
+    bool differs, masked;
+
+    write_spec(i, spec, sizeof(spec));
     b = broken(spec);
-    kind = run(b, kernel, one, first);
-    faults = sg_broken_count(b);
+    o.kind = run(b, o.kernel, one, &watcher, o.memory);
+    o.faults = sg_broken_count(b);
     sg_broken_free(b);
-    differs = memcmp(first, clean[kernel], ARENA) != 0 || kind != SG_FAULT_NONE;
-    if (faults == 0) {
+    differs = memcmp(o.memory, clean[o.kernel], ARENA) != 0 || o.kind != SG_FAULT_NONE;
+    if (o.faults == 0) {
         assert_false(differs);
         return;
     }
@@ -167,24 +297,27 @@ static void one_seed(unsigned i, uint32_t *const clean[4], struct tally *t)
     assert_null(strstr(last_line, "unknown"));
     masked = strstr(last_line, "\"masked\":true") != NULL;
     if (masked == differs)
-        fail_msg("'%s' on %s: %s", spec, names[kernel], last_line);
+        fail_msg("'%s' on %s: %s", spec, names[o.kernel], last_line);
     t->faulty++;
-    t->faults += faults;
+    t->faults += o.faults;
     t->masked += masked;
-    t->wrong += differs && kind == SG_FAULT_NONE;
-    t->ended += kind != SG_FAULT_NONE;
+    t->wrong += differs && o.kind == SG_FAULT_NONE;
+    t->ended += o.kind != SG_FAULT_NONE;
     snprintf(name, sizeof(name), "%s.first", log_path);
     assert_int_equal(rename(log_path, name), 0);
-    opt = broken_options(NULL);
-    opt.replay = name;
-    b = broken_with(&opt);
-    races = kind != SG_FAULT_NONE || strstr(spec, "address") != NULL;
-    assert_int_equal(run(b, kernel, races ? one : NULL, second), kind);
-    if (memcmp(first, second, ARENA) != 0 || sg_broken_count(b) != faults)
-        fail_msg("'%s' on %s: its log does something else", spec, names[kernel]);
-    assert_int_equal(log_lines("\"diverged\""), 0);
-    sg_broken_free(b);
+    replay_all(&o, &touched, t);
     unlink(name);
+}
+
+static struct sg_machine *machine_of(unsigned workers)
+{
+    struct sg_machine_options opt = {.workers = workers};
+    struct sg_machine *m = NULL;
+    struct tb_error err = {0};
+
+    if (sg_machine_new(&opt, test_mem, &m, &err) != TB_OK)
+        fail_msg("%s", err.text);
+    return m;
 }
 
 static void test_replay__seeded_faults_do_what_their_log_does(void **state)
@@ -192,29 +325,31 @@ static void test_replay__seeded_faults_do_what_their_log_does(void **state)
     unsigned i = 0;
     uint32_t *clean[4];
     struct tally t = {0};
-    struct tb_error err = {0};
 
     (void)state;
     arena = device_bytes(ARENA);
     image = load_ptx(kernels);
-    assert_int_equal(
-        sg_machine_new(&(struct sg_machine_options){.workers = 1}, test_mem, &one, &err), TB_OK);
+    one = machine_of(1);
+    many = machine_of(BLOCKS);
     for (unsigned k = 0; k < 4; k++) {
         clean[k] = malloc(ARENA);
         assert_non_null(clean[k]);
-        assert_int_equal(run(NULL, k, one, clean[k]), SG_FAULT_NONE);
+        assert_int_equal(run(NULL, k, one, NULL, clean[k]), SG_FAULT_NONE);
         for (unsigned other = 0; other < k; other++)
             assert_true(memcmp(clean[k], clean[other], ARENA) != 0);
     }
     for (; t.faulty < LAUNCHES && i < 4 * LAUNCHES; i++)
         one_seed(i, clean, &t);
     print_message(
-        "%u seeds: %u with faults (%llu of them): %u masked, %u wrong, %u ended by them\n", i,
-        t.faulty, (unsigned long long)t.faults, t.masked, t.wrong, t.ended);
+        "%u seeds: %u with faults (%llu of them): %u masked, %u wrong, %u ended by them, %u "
+        "backwards too\n",
+        i, t.faulty, (unsigned long long)t.faults, t.masked, t.wrong, t.ended, t.backwards);
     assert_int_equal(t.faulty, LAUNCHES);
     assert_true(t.masked > LAUNCHES / 20 && t.wrong > LAUNCHES / 2 && t.ended > 0);
+    assert_true(t.backwards > LAUNCHES / 2);
     for (unsigned k = 0; k < 4; k++)
         free(clean[k]);
+    sg_machine_free(many);
     sg_machine_free(one);
     sg_image_free(image);
     device_free(arena);
