@@ -94,6 +94,7 @@ struct Thread {
     uint32_t backward_depth = 0;
     uint32_t optimizer_depth = 0;
     int32_t suppressed = 0, suppressed_cuda = 0; // the second: as the CUDA recorder was told
+    int32_t inside = 0; // collectives at work in this thread of their back end
     std::vector<const Ctx *> running; // operators that have started and not ended, outermost first
     std::vector<RangeItem> ranges;
     size_t range_depth = 0;

@@ -992,7 +992,8 @@ static void mark_lifted(c10::ArrayRef<const c10::IValue> inputs)
 }
 
 // A collective at work on a thread of its back end: which of them is chance, and the result is
-// hashed when used.
+// hashed when used. The range is still open when the job's own callbacks on its future run there:
+// leave_when_done() ends what is not recorded before those begin.
 static bool inside_collective(const char *name)
 {
     return std::strncmp(name, "gloo:", 5) == 0 || std::strncmp(name, "ucc:", 4) == 0 ||
@@ -1003,7 +1004,7 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
 {
     Thread *t = thread_state();
 
-    if (t->suppressed || !recording_ops())
+    if (t->suppressed || t->inside || !recording_ops())
         return nullptr;
     struct tb_rec_thread *rt = R->self();
     if (!rt)
@@ -1022,7 +1023,7 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &f
             c->owner = t;
             if (inside_collective(fn.name())) {
                 c->kind = CtxKind::inside;
-                t->suppressed++;
+                t->inside++;
                 return c;
             }
             c->kind = CtxKind::user;
@@ -1196,6 +1197,20 @@ static void hash_writes(Ctx *c, struct tb_rec_thread *rt, size_t from)
     hash_accesses(c, rt, from, [c](Acc &a) { return a.mode == 'w' && !same_as_inner(c, a); });
 }
 
+#ifdef TB_HAVE_C10D
+// leave_when_done - callbacks run in the order in which they were added, and the job has not got
+// the future yet: ours is the first. It does not use the future, so that no stream is taken for it
+static void leave_when_done(::c10d::Work &work)
+{
+    try {
+        work.getFuture()->addCallback([](c10::ivalue::Future &) { thread_state()->inside = 0; },
+                                      false);
+    } catch (...) {
+        // point-to-point works have none: nothing of the job's runs in their threads
+    }
+}
+#endif
+
 static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &outputs)
 {
     Pending w;
@@ -1211,11 +1226,18 @@ static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &o
         }
 #ifdef TB_HAVE_C10D
     w.work = work_of(outputs);
+    auto work = w.work;
 #endif
     Pendings &p = pendings();
-    std::lock_guard<std::mutex> hold(p.lock);
-    p.list.push_back(std::move(w));
-    p.count.store(p.list.size(), std::memory_order_relaxed);
+    {
+        std::lock_guard<std::mutex> hold(p.lock);
+        p.list.push_back(std::move(w));
+        p.count.store(p.list.size(), std::memory_order_relaxed);
+    }
+#ifdef TB_HAVE_C10D
+    if (work)
+        leave_when_done(*work);
+#endif
 }
 
 // send_maps - --map: coarse maps of what was written, ahead of the event that they belong to
@@ -1290,7 +1312,7 @@ static void on_end(const at::RecordFunction &fn, at::ObserverContext *raw)
         return; // ended on another thread: its start is not ours to balance
     switch (c->kind) {
     case CtxKind::inside:
-        t->suppressed--;
+        t->inside -= t->inside > 0;
         return;
     case CtxKind::backward:
         t->task = torch::autograd::get_current_graph_task_id();

@@ -39,6 +39,21 @@ if __name__ == "__main__":
     request.wait()
     results.append(e + 1 if rank == 0 else d)
 
+    # Where a future's callback runs: rank 0 adds it before rank 1 takes part, so on a thread of gloo; rank 1 when
+    # all is done, so here; the last one wherever chance has it.
+    g = torch.full((30,), rank + 1.0)
+    if rank == 1:
+        dist.recv(d, src=0)
+    future = dist.all_reduce(g, async_op=True).get_future()
+    if rank == 0:
+        changed = future.then(lambda f: f.value()[0].sinh_())
+        dist.send(d, dst=1)
+        changed.wait()
+    else:
+        future.wait()
+        future.then(lambda f: f.value()[0].cosh_()).wait()
+    results.append(g + 1)
+
     future = dist.all_reduce(torch.ones(8) * rank, async_op=True).get_future()
     results.append(future.then(lambda f: f.value()[0] * 5).wait())
     save(f"result.{rank}.bin", results) if rank == 0 else None
