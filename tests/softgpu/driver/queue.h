@@ -167,4 +167,24 @@ static inline void queue_sleep_ms(long ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
+static inline uint64_t queue_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Work runs by itself once the host has made no call for 0.2 s, also if only because the machine
+ * has not let it run. False: since @begin, which is now, half of that has passed, so that it may
+ * have been so, and what ran says nothing. */
+static inline bool queue_was_prompt(uint64_t *begin)
+{
+    uint64_t now = queue_now_ms();
+    bool prompt = now - *begin < 100;
+
+    *begin = now;
+    return prompt;
+}
+
 #endif
