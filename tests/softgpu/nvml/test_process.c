@@ -4,6 +4,7 @@
 
 #define __CUDA_API_VERSION_INTERNAL 1
 #include <cuda.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,32 +124,43 @@ static const char spin[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
                            "again:\nmov.u64 %rd2, %globaltimer;\nsub.u64 %rd3, %rd2, %rd1;\n"
                            "setp.lt.u64 %p, %rd3, 900000000;\n@%p bra again;\nret;\n}\n";
 
-static int run_spin(void)
+/* Kernels, until @go closes: whoever watches may come late. */
+static int run_spin(int go)
 {
+    struct pollfd closed = {.fd = go, .events = POLLIN};
     CUcontext ctx;
     CUmodule module;
     CUfunction function;
 
     if (cuInit(0) || cuCtxCreate_v2(&ctx, 0, 1) || cuModuleLoadData(&module, spin) ||
-        cuModuleGetFunction(&function, module, "spin") ||
-        cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL))
+        cuModuleGetFunction(&function, module, "spin"))
         return 1;
-    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 2;
+    do {
+        if (cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) || cuCtxSynchronize())
+            return 2;
+    } while (poll(&closed, 1, 0) == 0);
+    return 0;
 }
 
 static void test_utilization__is_seen_while_a_kernel_runs(void **state)
 {
     nvmlUtilization_t u = {0};
-    int status;
-    pid_t child = fork();
+    int go[2], status;
+    pid_t child;
 
     (void)state;
-    if (child == 0)
-        _exit(run_spin());
+    assert_int_equal(pipe(go), 0);
+    child = fork();
+    if (child == 0) {
+        close(go[1]);
+        _exit(run_spin(go[0]));
+    }
     for (int i = 0; i < 3000 && u.gpu < 100; i++) {
         usleep(10000);
         OK(nvmlDeviceGetUtilizationRates(device_at(1), &u));
     }
+    close(go[0]);
+    close(go[1]);
     assert_int_equal(u.gpu, 100); /* a whole window long nothing else */
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
