@@ -140,6 +140,14 @@ void tb_cli_job_name(char *const *argv, char *out, size_t size);
 enum tb_status tb_cli_free_trace(const char *prefix, char *out, size_t size,
                                  struct tb_error *err) TB_MUST_CHECK;
 
+/**
+ * tb_cli_scratch_make - a new folder "twinbit-<name>-XXXXXX" in $TMPDIR, else /tmp
+ * tb_cli_scratch_remove - that folder with all that is in it; "" is none
+ */
+enum tb_status tb_cli_scratch_make(const char *name, char *out, size_t size,
+                                   struct tb_error *err) TB_MUST_CHECK;
+void tb_cli_scratch_remove(const char *folder);
+
 /* ---------------------------------------------------------------- output.c */
 
 /** tb_cli_flush - end of output; TB_EXIT_ERROR and a line on stderr if stdout could not be written

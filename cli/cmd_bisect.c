@@ -1,7 +1,6 @@
 #include "cli/record.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,35 +74,20 @@ static const struct tb_cli_command command = {
 
 /* ---------------------------------------------------------------- folder */
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static enum tb_status make_folder(struct bisect *b, struct tb_error *err)
 {
-    const char *tmp = getenv("TMPDIR");
-
-    if (b->keep) {
-        (void)snprintf(b->folder, sizeof(b->folder), "%s", b->keep);
-        if (mkdir(b->folder, 0777) != 0 && errno != EEXIST)
-            return tb_fail_sys(err, TB_ERR_IO, errno, "cannot make folder '%s'", b->folder);
-        return TB_OK;
-    }
-    (void)snprintf(b->folder, sizeof(b->folder), "%s/twinbit-bisect-XXXXXX",
-                   tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(b->folder))
+    if (!b->keep)
+        return tb_cli_scratch_make("bisect", b->folder, sizeof(b->folder), err);
+    (void)snprintf(b->folder, sizeof(b->folder), "%s", b->keep);
+    if (mkdir(b->folder, 0777) != 0 && errno != EEXIST)
         return tb_fail_sys(err, TB_ERR_IO, errno, "cannot make folder '%s'", b->folder);
     return TB_OK;
 }
 
 static void remove_folder(const struct bisect *b)
 {
-    if (!b->keep && b->folder[0])
-        (void)nftw(b->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    if (!b->keep)
+        tb_cli_scratch_remove(b->folder);
 }
 
 static const char *trace_of(const struct bisect *b, unsigned run, char out[4096])
@@ -121,23 +105,6 @@ static void drop_trace(const struct bisect *b, unsigned run)
 
 /* ---------------------------------------------------------------- runs */
 
-/* The job's standard output is made standard error for the time of @fn: results alone are on stdout
- */
-static enum tb_status record_aside(const struct bisect *b, const char *path,
-                                   struct tb_collector_result *result, struct tb_error *err)
-{
-    int saved;
-
-    (void)fflush(stdout);
-    saved = dup(STDOUT_FILENO);
-    if (saved < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        return tb_fail_sys(err, TB_ERR_SYS, errno, "cannot set the job's standard output aside");
-    enum tb_status st = tb_cli_record(&b->rec, path, result, err);
-    (void)dup2(saved, STDOUT_FILENO);
-    (void)close(saved);
-    return st;
-}
-
 /* One more run; b->stop is set if there shall be no other */
 static enum tb_status record(struct bisect *b, struct tb_error *err)
 {
@@ -145,7 +112,7 @@ static enum tb_status record(struct bisect *b, struct tb_error *err)
     char path[4096];
 
     b->runs++;
-    enum tb_status st = record_aside(b, trace_of(b, b->runs, path), &result, err);
+    enum tb_status st = tb_cli_record_aside(&b->rec, trace_of(b, b->runs, path), &result, err);
     if (st != TB_OK)
         return st;
     if (result.exit_status == 126 || result.exit_status == 127)

@@ -1,13 +1,15 @@
-/* pins: lists the catalogue of pins (deterministic/), or shows rows of it whole. Sets nothing. */
+/* pins: lists the catalogue of pins (deterministic/), or shows rows of it whole, or has them tried.
+ */
 #include "cli/cli.h"
 
 #include <string.h>
 
+#include "cli/pins.h"
 #include "deterministic/catalogue.h"
 
 struct pins {
     unsigned profile; /* enum tb_pin_profile; TB_PIN_PROFILES: none was named */
-    bool json;
+    bool json, verify;
 };
 
 #define AT(member) offsetof(struct pins, member)
@@ -15,21 +17,28 @@ struct pins {
 static const struct tb_cli_option options[] = {
     {"--profile", "-p", TB_CLI_CHOICE, AT(profile), "observe|basic|strict|portable",
      "list what this profile holds, with its values"},
+    {"--verify", NULL, TB_CLI_FLAG, AT(verify), NULL,
+     "run a small job, or CMD, under the profile (default strict): what became of each pin"},
     {"--json", NULL, TB_CLI_FLAG, AT(json), NULL, "one JSON document, see docs/pins.schema.json"},
 };
 
 static const struct tb_cli_command command = {
     .name = "pins",
-    .synopsis = "[options] [ID...]",
+    .synopsis = "[options] [ID...] | --verify [options] [-- CMD...]",
     .about = "Lists the pins that twinbit knows: what can differ between two runs and what would "
              "hold it. With IDs,\n"
              "shows these rows whole. 'twinbit run --pin' puts them in; a row with a line "
-             "'missing' is not built.\n",
+             "'missing' is not built.\n"
+             "With --verify a job is run under a profile: a row for each pin, requested against "
+             "observed.\n",
     .options = options,
     .option_count = TB_ARRAY_LEN(options),
     .notes = "a line: the pin, how it takes hold, the first profile that holds it ('alone': only "
              "where it is asked for;\n"
-             "'-': it can be seen, not held), what it pins. docs/pins.md has the same catalogue.\n",
+             "'-': it can be seen, not held), what it pins. docs/pins.md has the same catalogue.\n"
+             "exit status of --verify: 0 nothing is other than asked for, 1 a pin was missed, "
+             "changed or refused,\n"
+             "2 error, 3 nothing could be read back.\n",
 };
 
 /* ---------------------------------------------------------------- list */
@@ -293,6 +302,10 @@ int tb_cmd_pins(int argc, char **argv)
 
     if (!tb_cli_parse(&command, argc, argv, &o, &rest, &status))
         return status;
+    if (o.verify)
+        return tb_pins_verify(o.profile < TB_PIN_PROFILES ? (enum tb_pin_profile)o.profile
+                                                          : TB_PIN_STRICT,
+                              o.json, rest.count > 0 ? rest.item : NULL);
     for (int i = 0; i < rest.count; i++)
         if (!tb_pin_find(rest.item[i]))
             return unknown(rest.item[i]);

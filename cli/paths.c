@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,4 +106,32 @@ enum tb_status tb_cli_free_trace(const char *prefix, char *out, size_t size, str
     }
     return tb_fail(err, TB_ERR_LIMIT, "'%s-1.twinbit' to '-9999' all exist: name one with -o",
                    prefix);
+}
+
+/* ---------------------------------------------------------------- scratch folders */
+
+enum tb_status tb_cli_scratch_make(const char *name, char *out, size_t size, struct tb_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    int n = snprintf(out, size, "%s/twinbit-%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", name);
+
+    if (n > 0 && (size_t)n < size && mkdtemp(out))
+        return TB_OK;
+    enum tb_status st = tb_fail_sys(err, TB_ERR_IO, errno, "cannot make folder '%.200s'", out);
+    out[0] = 0;
+    return st;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void tb_cli_scratch_remove(const char *folder)
+{
+    if (folder[0])
+        (void)nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }

@@ -1,5 +1,7 @@
 #include "cli/record.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,6 +138,21 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
     if (st != TB_OK)
         return st;
     return tb_collector_run(&o, result, err);
+}
+
+enum tb_status tb_cli_record_aside(const struct tb_cli_recording *r, const char *output,
+                                   struct tb_collector_result *result, struct tb_error *err)
+{
+    int saved;
+
+    (void)fflush(stdout);
+    saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (saved < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return tb_fail_sys(err, TB_ERR_SYS, errno, "cannot set the job's standard output aside");
+    enum tb_status st = tb_cli_record(r, output, result, err);
+    (void)dup2(saved, STDOUT_FILENO);
+    (void)close(saved);
+    return st;
 }
 
 #ifdef TB_HAVE_SOFTGPU

@@ -99,4 +99,10 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
                              struct tb_collector_result *result,
                              struct tb_error *err) TB_MUST_CHECK;
 
+/** tb_cli_record_aside - the same; what the job prints goes to standard error: results alone are on
+ * standard output */
+enum tb_status tb_cli_record_aside(const struct tb_cli_recording *r, const char *output,
+                                   struct tb_collector_result *result,
+                                   struct tb_error *err) TB_MUST_CHECK;
+
 #endif
