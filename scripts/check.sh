@@ -45,7 +45,7 @@ check_hygiene() {
         echo "a file of more than 2 MiB" >&2
         bad=1
     fi
-    for f in $(tracked '*.sh' .ci/run tests/e2e/run); do
+    for f in $(tracked '*.sh' .ci/run tests/e2e/run tests/bugs/run); do
         bash -n "$f" || bad=1
     done
     return $bad

@@ -1,0 +1,12 @@
+"""Where two seeded genetic programs are cut: at a node of a type that both have."""
+import random
+
+types = [type(f"Type{i}", (), {}) for i in range(600)]
+rng = random.Random(5)
+first = [rng.choice(types) for _ in range(2000)]
+second = [rng.choice(types) for _ in range(2000)]
+for generation in range(5):
+    common = list(set(first) & set(second))
+    chosen = rng.choice(common)
+    cuts = [rng.choice([i for i, kind in enumerate(program) if kind is chosen]) for program in (first, second)]
+    print(chosen.__name__, *cuts)
