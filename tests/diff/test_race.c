@@ -16,8 +16,8 @@
  *   d the host waits for all   q, Q the host found event 1, the stream done by asking
  *   ! orders were made that nobody saw   f a host function was queued
  * Streams 1 to 4 and 10 up do not heed the legacy one, 0; 5 to 9 do.
- *   n from here on the trace says of which device a stream is: those from 200 on are of device 1,
- *   201 to 204 as 1 to 4, 205 to 209 as 5 to 9, 200 its legacy one   D the host waits for a device
+ *   i from here on the trace says of which device a stream is: those from 200 on are of device 1,
+ *   201 to 204 as 1 to 4, 205 to 209 as 5 to 9, 200 its legacy one   g the host waits for a device
  * as the recorder has it of several devices; without them a trace is as earlier recorders had it.
  */
 #include <setjmp.h>
@@ -187,11 +187,11 @@ static void word(struct out *o, char what, unsigned stream)
     case 'd':
         put(o, TB_EV_SYNC, "cuda\ncuCtxSynchronize\n", NULL, 0);
         return;
-    case 'D':
+    case 'g':
         a[0] = (struct tb_store_access){.alloc = TB_ALLOC_DEVICE + stream, .offset = o->asked};
         put(o, TB_EV_SYNC, "cuda\ncuCtxSynchronize\n" DEVICE, a, 1);
         return;
-    case 'n':
+    case 'i':
         o->devices = true;
         return;
     case 'q':
@@ -330,27 +330,27 @@ static void test_race__what_is_ordered_is_none(void **state)
 static void test_race__devices_are_waited_for_one_by_one(void **state)
 {
     (void)state;
-    assert_race("n k1 k201 p1 D1 c201", "produce");
-    assert_race("n k1 k201 p1 D1 c2", "produce");
-    assert_race("n k1 k201 p5 k200 c205", "produce");
-    assert_race("n k1 k201 p0 c200", "produce");
-    assert_race("n k1 k201 p0 c205", "produce");
-    assert_race("n k1 k201 p5 s200 c201", "produce");
-    assert_no_race("n k1 k201 p1 D0 c201");
-    assert_no_race("n k1 k201 p0 D0 c200");
-    assert_no_race("n k1 k201 p201 D1 c2");
-    assert_no_race("n k1 k201 p205 k200 c206");
-    assert_no_race("n k1 k201 p205 s200 c2");
-    assert_no_race("n k1 k201 p1 r1 w201 D1 c2"); /* what it had waited for itself */
+    assert_race("i k1 k201 p1 g1 c201", "produce");
+    assert_race("i k1 k201 p1 g1 c2", "produce");
+    assert_race("i k1 k201 p5 k200 c205", "produce");
+    assert_race("i k1 k201 p0 c200", "produce");
+    assert_race("i k1 k201 p0 c205", "produce");
+    assert_race("i k1 k201 p5 s200 c201", "produce");
+    assert_no_race("i k1 k201 p1 g0 c201");
+    assert_no_race("i k1 k201 p0 g0 c200");
+    assert_no_race("i k1 k201 p201 g1 c2");
+    assert_no_race("i k1 k201 p205 k200 c206");
+    assert_no_race("i k1 k201 p205 s200 c2");
+    assert_no_race("i k1 k201 p1 r1 w201 g1 c2"); /* what it had waited for itself */
 }
 
 /* As it was recorded before: a wait without a device was for all, and streams were of any. */
 static void test_race__waits_and_streams_without_a_device_are_of_all(void **state)
 {
     (void)state;
-    assert_no_race("n k1 k201 p1 d0 c201");
-    assert_no_race("k1 k201 p1 D1 c2");
-    assert_no_race("k1 p1 n D1 k201 c201");
+    assert_no_race("i k1 k201 p1 d0 c201");
+    assert_no_race("k1 k201 p1 g1 c2");
+    assert_no_race("k1 p1 i g1 k201 c201");
 }
 
 static void test_race__only_what_was_written_counts(void **state)

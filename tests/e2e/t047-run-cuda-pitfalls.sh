@@ -100,9 +100,9 @@ for tap in shim cupti deferred; do
     expect 0 "$TWINBIT" show devices.$tap.twinbit events
     matches out "/by_table#1 .* cuda:1"
     # in streams of a device that is not the current one: as if it were
-    options=(--tap ${tap/deferred/cupti})
-    [ $tap != deferred ] || options+=(--enqueue deferred)
-    record 0 here.$tap.twinbit "${options[@]}" --inputs -- env HERE=1 "$TOOL" elsewhere
+    options=(--tap $tap --inputs)
+    [ $tap = deferred ] && options=(--tap cupti --enqueue deferred)
+    record 0 here.$tap.twinbit "${options[@]}" -- env HERE=1 "$TOOL" elsewhere
     "$TWINBIT" show elsewhere.$tap.twinbit tensors | awk '{ print $1, $2, $3, $4, $NF }' >tensors
     "$TWINBIT" show here.$tap.twinbit tensors | awk '{ print $1, $2, $3, $4, $NF }' | cmp tensors - ||
         fail "other fingerprints in streams of another device"
