@@ -125,7 +125,8 @@ static bool from_log(struct tb_pins_call *c, void *bytes, size_t n)
 {
     const struct tb_preload_record *r = tb_pins_recorded(c);
 
-    if (!r || r->asked != n || r->payload != n || (r->marks & TB_PRELOAD_FAILED))
+    if (!r || r->asked != n || r->payload != n || (r->marks & TB_PRELOAD_FAILED) ||
+        tb_preload_hash(0, r + 1, n) != r->hash)
         return false;
     memcpy(bytes, r + 1, n);
     c->marks |= TB_PRELOAD_FROM_LOG;

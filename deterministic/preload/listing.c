@@ -161,13 +161,34 @@ static uint64_t hash_names(struct dirent *const *e, uint32_t count)
     return h;
 }
 
-/* The order of the log, if it was of these names: @e is in byte order and is put into it. */
+static bool is_of(const struct tb_preload_record *r, uint32_t count, uint64_t names)
+{
+    return r->kind == TB_PRELOAD_LISTING && r->asked == count && r->served == names &&
+           r->payload == count * sizeof(uint32_t);
+}
+
+/* The same call of the log, else any listing of these names there: their order is the folder's. */
+static const struct tb_preload_record *recorded(struct tb_pins_call *c, uint32_t count,
+                                                uint64_t names)
+{
+    const struct tb_preload_record *r = tb_pins_recorded(c);
+    uint64_t at = TB_PRELOAD_LOG_START;
+
+    if (r && is_of(r, count, names))
+        return r;
+    while (c->p->replay && (r = tb_preload_next(c->p->replay, c->p->replay_size, &at)) != NULL)
+        if (is_of(r, count, names))
+            return r;
+    return NULL;
+}
+
+/* The order of the log: @e is in byte order and is put into it. */
 static bool as_recorded(struct tb_pins_call *c, struct dirent **e, struct dirent **spare,
                         uint32_t count, uint64_t names)
 {
-    const struct tb_preload_record *r = tb_pins_recorded(c);
+    const struct tb_preload_record *r = recorded(c, count, names);
 
-    if (!r || r->asked != count || r->served != names || r->payload != count * sizeof(uint32_t))
+    if (!r)
         return false;
     const uint32_t *order = (const void *)(r + 1);
     for (uint32_t i = 0; i < count; i++)
@@ -175,6 +196,8 @@ static bool as_recorded(struct tb_pins_call *c, struct dirent **e, struct dirent
             return false;
     for (uint32_t i = 0; i < count; i++)
         spare[i] = e[order[i]];
+    if (hash_names(spare, count) != r->hash)
+        return false; /* the log is damaged: no entry may be lost or come twice */
     memcpy(e, spare, count * sizeof(*e));
     c->marks |= TB_PRELOAD_FROM_LOG | (r->caller != c->caller ? TB_PRELOAD_OTHER_CALLER : 0);
     return true;

@@ -503,6 +503,13 @@ static void test_preload__a_listing_is_replayed_in_the_order_it_had(void **state
     struct pins_sum sum = pins_sum(&b);
     assert_int_equal(sum.marks[2], 1);
     pins_run_done(&b);
+    char twice[1300]; /* one more listing before it: the order is found all the same */
+    (void)snprintf(twice, sizeof(twice), "list / %s", parts);
+    pins_run_job(&b, twice);
+    assert_string_equal(first, strchr(b.output, '\n') + 1);
+    sum = pins_sum(&b);
+    assert_true(sum.marks[2] == 1 && sum.marks[3] == 1);
+    pins_run_done(&b);
     make_files(folder, (const char *const[]){"another"}, 1); /* other names: sorted, and marked */
     pins_run_job(&b, parts);
     assert_string_equal(b.output, ". .. 00 B Z _ a10 a9 another b m xyzzy zz \n");
@@ -510,6 +517,55 @@ static void test_preload__a_listing_is_replayed_in_the_order_it_had(void **state
     assert_int_equal(sum.marks[3], 1);
     (void)snprintf(parts, sizeof(parts), "rm -rf '%s'", folder);
     assert_int_equal(system(parts), 0);
+}
+
+/* Changes a byte in the payload of the first record of @kind in the log of the only process. */
+static void damage(const struct pins_run *r, uint16_t kind)
+{
+    static char bytes[65536];
+    struct tb_preload_logs *logs = NULL;
+    const struct tb_preload_record *found;
+    uint64_t at = TB_PRELOAD_LOG_START;
+    char path[2048];
+
+    assert_int_equal(tb_preload_logs_open(r->config.folder, &logs, NULL), TB_OK);
+    assert_int_equal(tb_preload_logs_count(logs), 1);
+    (void)snprintf(path, sizeof(path), "%s/%s", r->config.folder, tb_preload_logs_name(logs, 0));
+    tb_preload_logs_close(logs);
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof(bytes), f);
+    while ((found = tb_preload_next(bytes, n, &at)) && found->kind != kind)
+        ;
+    assert_non_null(found);
+    long where = (long)((const char *)(found + 1) - bytes);
+    bytes[where] ^= 1;
+    assert_int_equal(fseek(f, where, SEEK_SET), 0);
+    assert_int_equal(fputc(bytes[where], f), (unsigned char)bytes[where]);
+    (void)fclose(f);
+}
+
+static void test_preload__what_is_damaged_in_the_log_is_not_served(void **state)
+{
+    (void)state;
+    pins_run_mode(&a, TB_PRELOAD_LOG, 0);
+    pins_run_job(&a, "sizes 16");
+    pins_run_mode(&b, TB_PRELOAD_REPLAY, 77);
+    memcpy(b.config.replay, a.config.folder, sizeof(b.config.replay));
+    damage(&a, TB_PRELOAD_GETRANDOM);
+    pins_run_job(&b, "sizes 16");
+    struct pins_sum sum = pins_sum(&b);
+    assert_int_equal(sum.marks[3], 1);
+    reset();
+    pins_run_mode(&a, TB_PRELOAD_LOG, 0);
+    pins_run_job(&a, "list /");
+    pins_run_mode(&b, TB_PRELOAD_REPLAY, 77);
+    memcpy(b.config.replay, a.config.folder, sizeof(b.config.replay));
+    damage(&a, TB_PRELOAD_LISTING);
+    pins_run_job(&b, "list /");
+    sum = pins_sum(&b);
+    assert_int_equal(sum.marks[3], 1);
+    assert_int_equal(strlen(a.output), strlen(b.output));
 }
 
 static void test_preload__temporary_names_are_replayed(void **state)
@@ -570,6 +626,7 @@ int main(void)
         TEST(what_was_observed_is_replayed),
         TEST(what_the_log_does_not_have_is_marked),
         TEST(a_listing_is_replayed_in_the_order_it_had),
+        TEST(what_is_damaged_in_the_log_is_not_served),
         TEST(temporary_names_are_replayed),
         TEST(an_answer_costs_less_than_the_system_call),
     };
