@@ -31,6 +31,7 @@ int tb_cmd_bisect(int argc, char **argv);
 int tb_cmd_show(int argc, char **argv);
 int tb_cmd_doctor(int argc, char **argv);
 int tb_cmd_pins(int argc, char **argv);
+int tb_cmd_replay(int argc, char **argv);
 int tb_cmd_version(int argc, char **argv);
 int tb_cmd_help(int argc, char **argv);
 

@@ -194,6 +194,7 @@ static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *
         return NULL;
     }
     plan->force = run->force_pins;
+    plan->decisions = run->pins.count > 0;
     say_asked(run, plan);
     for (size_t i = 0; i < plan->notes && !run->rec.quiet; i++)
         tb_log("%s", plan->note[i]);

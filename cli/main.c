@@ -14,6 +14,7 @@ static const struct subcommand subcommands[] = {
     {"run", tb_cmd_run, "run a job and record a trace of it"},
     {"diff", tb_cmd_diff, "compare two traces: the first bit at which they part"},
     {"bisect", tb_cmd_bisect, "record pairs of runs until one parts, and name where"},
+    {"replay", tb_cmd_replay, "run a job again with what it drew from the system in a trace"},
     {"show", tb_cmd_show, "look into a trace"},
     {"doctor", tb_cmd_doctor, "what works on this machine, and what mends the rest"},
     {"pins", tb_cmd_pins, "what can differ between two runs, and what would hold it"},

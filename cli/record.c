@@ -122,6 +122,7 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         .max_size = r->max_size,
         .argv = r->argv,
         .pins = r->pins,
+        .replay = r->replay,
         .poison = r->poison,
         .stress = r->stress,
         .libdir = libdir,

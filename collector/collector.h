@@ -18,6 +18,11 @@ struct tb_pin_plan;
 
 #define TB_COL_POISON 0x100u
 
+/* Texts of a trace: names of logs of deterministic/preload/, a line each; and each log by its name
+ */
+#define TB_DRAWS_LIST "pins.logs"
+#define TB_DRAWS_LOG "pins.log/"
+
 /** struct tb_collector_options - what `twinbit run` was told; strings borrowed for the call */
 struct tb_collector_options {
     const char *output; /* a file, or a folder (then <host>-<SLURM_PROCID or pid>.twinbit inside) */
@@ -31,7 +36,9 @@ struct tb_collector_options {
         *pins; /* finished (deterministic/plan.h); NULL: none, none read back */
     uint32_t
         poison; /* TB_COL_POISON | the byte that fresh memory of the host holds; 0: what it has */
-    uint64_t stress;    /* disturb the order of the job's threads, by this seed; 0: leave it */
+    uint64_t stress; /* disturb the order of the job's threads, by this seed; 0: leave it */
+    const char
+        *replay; /* folder of logs of what another run drew, which this one draws again; or NULL */
     const char *attach; /* "preload" (or NULL), "python" (import hook by PYTHONPATH), "none" */
     bool progress;      /* stderr is a terminal: show events/s, size, overhead */
     bool quiet;         /* no closing paragraph */

@@ -20,6 +20,7 @@
 
 #include "collector/collector.h"
 #include "common/common.h"
+#include "deterministic/plan.h"
 #include "fingerprint/fingerprint.h"
 #include "recorder/wire.h"
 #include "store/store.h"
@@ -95,6 +96,32 @@ void tb_process_row(const struct tb_col_process *p, struct tb_store_process *row
 /** tb_argv_join - arguments joined by spaces, quoted where needed; @text: NUL-separated */
 void tb_argv_join(const char *text, size_t n, char *out, size_t size);
 
+struct tb_pins;
+
+/** tb_pins_say - as tb_pins_message(), of a process that left something behind */
+void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *id,
+                 enum tb_pin_state state, const char *value);
+
+/* ---------------------------------------------------------------- draws.c (front) */
+
+struct tb_draws;
+
+/** tb_draws_open - *@out stays NULL where nothing is to be answered or looked at; all that follow
+ * take NULL. @folder: the run's own */
+enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *plan,
+                             const char *replay, const char *folder,
+                             struct tb_error *err) TB_MUST_CHECK;
+bool tb_draws_environment(const struct tb_draws *d, char **env, size_t *count, const char *libdir);
+/** tb_draws_store - logs into the trace, what they say of pins into @pins */
+enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct tb_pins *pins,
+                              struct tb_error *err) TB_MUST_CHECK;
+/** tb_draws_report - after tb_draws_store(): a line if a replay was asked what its log does not
+ * have */
+void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const char *text),
+                     void *arg);
+/** tb_draws_free - and remove its files */
+void tb_draws_free(struct tb_draws *d);
+
 /* ---------------------------------------------------------------- stress.c */
 
 struct tb_stress;
@@ -105,8 +132,6 @@ struct tb_stress *tb_stress_start(pid_t job, uint64_t seed);
 void tb_stress_stop(struct tb_stress *s);
 
 /* ---------------------------------------------------------------- pins.c (front) */
-
-struct tb_pins;
 
 /** tb_pins_new - @plan is borrowed; @folder: the run's own. NULL: no plan, or no memory; all that
  * follow take NULL */
@@ -489,7 +514,7 @@ enum tb_status tb_job_find(const char *file, int *exit_status, struct tb_error *
 /** tb_job_start - fork and exec; the job's environment has the socket and the library */
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
                             const struct tb_signals *signals, struct tb_pins *pins,
-                            const char *socket, int *exit_status,
+                            const struct tb_draws *draws, const char *socket, int *exit_status,
                             struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_signals_open(struct tb_signals *s, struct tb_error *err) TB_MUST_CHECK;
 void tb_signals_close(struct tb_signals *s);
@@ -500,7 +525,7 @@ void tb_signals_work(struct tb_signals *s, struct tb_job *job);
 
 /** tb_job_environment - the job's environment: malloc'ed array and strings, NULL: no memory */
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
-                          struct tb_pins *pins, const char *socket);
+                          struct tb_pins *pins, const struct tb_draws *draws, const char *socket);
 void tb_job_environment_free(char **env);
 
 /** tb_environment_value - what follows "<name>=", NULL: not set */

@@ -176,7 +176,7 @@ static bool set_poison(char **env, size_t *count, uint32_t poison)
 }
 
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
-                          struct tb_pins *pins, const char *socket)
+                          struct tb_pins *pins, const struct tb_draws *draws, const char *socket)
 {
     enum { NEW_ENTRIES = 12 };
     size_t count = 0, n = 0;
@@ -189,7 +189,8 @@ char **tb_job_environment(char *const *env, const struct tb_collector_options *o
         ok = (copy[n] = strdup(env[n])) != NULL;
     ok = ok && tb_environment_set(copy, &n, TB_WIRE_ENV, socket, 0, true) &&
          set_attach(copy, &n, o) && tb_cuda_environment(copy, &n, o) &&
-         set_poison(copy, &n, o->poison) && tb_pins_environment(pins, copy, &n, o->libdir);
+         set_poison(copy, &n, o->poison) && tb_pins_environment(pins, copy, &n, o->libdir) &&
+         tb_draws_environment(draws, copy, &n, o->libdir);
     if (!ok) {
         tb_job_environment_free(copy);
         return NULL;

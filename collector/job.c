@@ -81,9 +81,10 @@ static void run_child(const struct tb_collector_options *o, const struct tb_sign
 
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
                             const struct tb_signals *signals, struct tb_pins *pins,
-                            const char *socket, int *exit_status, struct tb_error *err)
+                            const struct tb_draws *draws, const char *socket, int *exit_status,
+                            struct tb_error *err)
 {
-    char **env = tb_job_environment(environ, o, pins, socket);
+    char **env = tb_job_environment(environ, o, pins, draws, socket);
     enum tb_status st = TB_OK;
     int report[2] = {-1, -1}, sys = 0;
 

@@ -276,6 +276,20 @@ void tb_pins_message(struct tb_pins *p, pid_t pid, uint32_t index, const char *t
             take_line(p, pid, index, line);
 }
 
+void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *id,
+                 enum tb_pin_state state, const char *value)
+{
+    const struct tb_pin_choice *c = p ? tb_pin_choice_of(p->plan, id) : NULL;
+    struct row *r =
+        c && c->request != TB_PIN_LEAVE ? find_row(p, pid, (size_t)(c - p->plan->choice)) : NULL;
+
+    if (!r)
+        return;
+    if (!r->argv[0])
+        (void)snprintf(r->argv, sizeof(r->argv), "%s", program);
+    take(r, state, "-", value, "");
+}
+
 static void started_with(struct tb_pins *p, pid_t pid, const char *id, bool held, const char *value)
 {
     const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, id);

@@ -33,6 +33,7 @@ struct tb_col {
     struct tb_watch *watch;
     struct tb_wire_bell *bell;
     struct tb_pins *pins;
+    struct tb_draws *draws;
     struct tb_stress *stress;
     struct tb_col_process *processes, **last_process;
     struct tb_signals signals;
@@ -551,8 +552,11 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
         keep_line(c, "no event matched --snapshot; names are as 'twinbit show TRACE events' prints "
                      "them, and bytes of a graph's nodes are not kept");
     name_processes(c);
+    if (tb_draws_store(c->draws, c->store, c->pins, &err) != TB_OK)
+        keep_line(c, err.text);
     store_pins(c);
     tb_pins_report(c->pins, report_line, c);
+    tb_draws_report(c->draws, report_line, c);
     if (tb_store_flush(c->store, &err) != TB_OK) /* said when it is closed */
         err = (struct tb_error){0};
     fill_result(c, &counts, result);
@@ -584,6 +588,7 @@ static void release(struct tb_col *c)
         tb_drain_post(c->drain, &(struct tb_drain_cmd){.kind = TB_DRAIN_END});
         (void)!tb_drain_join(c->drain, NULL, NULL);
     }
+    tb_draws_free(c->draws);
     tb_pins_free(c->pins); /* its file lies in the server's folder */
     tb_server_close(c->server);
     tb_signals_close(&c->signals);
@@ -616,9 +621,11 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
     if (st == TB_OK) {
         c->pins = tb_pins_new(c->o->pins, tb_server_folder(c->server));
         store_pins(c);
-        st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, tb_server_path(c->server),
-                          &exit_status, err);
+        st = tb_draws_open(&c->draws, c->o->pins, c->o->replay, tb_server_folder(c->server), err);
     }
+    if (st == TB_OK)
+        st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, c->draws,
+                          tb_server_path(c->server), &exit_status, err);
     if (st != TB_OK) {
         result->exit_status = exit_status;
         return st;

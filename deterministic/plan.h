@@ -66,6 +66,7 @@ struct tb_pin_plan {
     enum tb_pin_profile profile; /* the last that was named */
     uint64_t seed;               /* of the run; seeds of pins are derived from it and their ids */
     bool force;                  /* pins win over what the job sets by itself */
+    bool decisions;              /* what the job draws from the system is written down */
     bool all_entropy;            /* libraries for cryptography, too */
     char asked[512]; /* the caller's: options that ask for it again, as words of a shell, or "" */
     size_t count;

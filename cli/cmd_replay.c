@@ -1,0 +1,291 @@
+/* replay: run a job again with the decisions that a trace has, and say whether it came out the
+ * same. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/record.h"
+#include "deterministic/plan.h"
+#include "diff/diff.h"
+
+#define MAX_ARGS 1024
+
+struct replay {
+    struct tb_cli_recording rec;
+    const char *output;
+    char folder[4000]; /* of the logs that are handed to the job */
+    char words[64 * 1024];
+    char *argv[MAX_ARGS + 1];
+};
+
+#define AT(member) offsetof(struct replay, member)
+
+static const struct tb_cli_option options[] = {
+    {"--output", "-o", TB_CLI_STRING, AT(output), "TRACE",
+     "file to write (default: <job>-<n>.twinbit)"},
+    {"--inputs", NULL, TB_CLI_FLAG, AT(rec.inputs), NULL, "hash what is read too"},
+    {"--snapshot", NULL, TB_CLI_LIST, AT(rec.snapshots), "EVENT",
+     "keep the tensors of this event whole; may be repeated"},
+    {"--stack", NULL, TB_CLI_FLAG, AT(rec.stack), NULL, "keep Python source lines"},
+    {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,
+     "how to get into the job (default preload)"},
+    {"--force", NULL, TB_CLI_FLAG, AT(rec.force), NULL, "overwrite an existing trace"},
+    {"--quiet", NULL, TB_CLI_FLAG, AT(rec.quiet), NULL, "no progress, no closing paragraph"},
+    {"--libdir", NULL, TB_CLI_STRING, AT(rec.libdir), "DIR",
+     "folder of libtwinbit.so (also: TWINBIT_LIBDIR)"},
+};
+
+static const struct tb_cli_command command = {
+    .name = "replay",
+    .synopsis = "[options] TRACE [-- CMD...]",
+    .about =
+        "Runs CMD, or the job of TRACE, again, and gives it what that run drew from the system: "
+        "random bytes,\n"
+        "the order of folders, names of temporary files; with the same pins, at the same level. "
+        "Then compares.\n",
+    .options = options,
+    .option_count = TB_ARRAY_LEN(options),
+    .notes =
+        "TRACE must have been recorded with --pin (observe will do): only then are decisions "
+        "written down.\n"
+        "exit status: the job's own; 2 bad options or a trace without decisions; 125 to 127 as "
+        "run. The verdict\n"
+        "is the last line on standard output.\n",
+    .job = true,
+};
+
+/* ---------------------------------------------------------------- the logs */
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+/* Names come from a file that anybody may have written */
+static bool good_name(const char *name)
+{
+    return *name && strlen(name) < 64 && !strchr(name, '/') && name[0] != '.';
+}
+
+static enum tb_status write_log(const struct replay *r, struct tb_trace *t, const char *name,
+                                struct tb_error *err)
+{
+    char path[4200], key[128];
+    size_t n = 0, done = 0;
+
+    if (!good_name(name))
+        return tb_fail(err, TB_ERR_CORRUPT, "the trace names a log '%.60s'", name);
+    (void)snprintf(key, sizeof(key), TB_DRAWS_LOG "%s", name);
+    const char *data = tb_trace_text(t, key, &n);
+    if (!data)
+        return tb_fail(err, TB_ERR_CORRUPT, "the trace lacks its log '%s'", name);
+    (void)snprintf(path, sizeof(path), "%s/%s", r->folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    while (fd >= 0 && done < n) {
+        ssize_t got = write(fd, data + done, n - done);
+        if (got < 0 && errno != EINTR)
+            break;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    int sys = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0 && done == n ? TB_OK
+                                : tb_fail_sys(err, TB_ERR_IO, sys, "cannot write '%s'", path);
+}
+
+static enum tb_status write_logs(struct replay *r, struct tb_trace *t, struct tb_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    size_t n = 0;
+    const char *list = tb_trace_text(t, TB_DRAWS_LIST, &n);
+    enum tb_status st = TB_OK;
+
+    if (!list)
+        return tb_fail(err, TB_ERR_UNSUPPORTED,
+                       "this trace holds no decisions: record it with 'twinbit run --pin observe'");
+    (void)snprintf(r->folder, sizeof(r->folder), "%s/twinbit-replay-XXXXXX",
+                   tmp && tmp[0] == '/' ? tmp : "/tmp");
+    if (!mkdtemp(r->folder)) {
+        r->folder[0] = 0;
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot make a folder for the logs");
+    }
+    char *copy = strndup(list, n), *rest = copy;
+    for (char *name; st == TB_OK && copy && (name = strsep(&rest, "\n")) != NULL;)
+        st = *name ? write_log(r, t, name, err) : TB_OK;
+    free(copy);
+    return st;
+}
+
+/* ---------------------------------------------------------------- as it was recorded */
+
+/* "--pin strict --pin-seed 3": what is not ours ends it */
+static enum tb_status same_pins(struct tb_pin_plan *plan, struct tb_trace *t, struct tb_error *err)
+{
+    const char *asked = tb_trace_meta(t, "pins.asked");
+    char word[512], value[512];
+    uint64_t seed = 0;
+    enum tb_status st = tb_pin_plan_add(plan, "observe", err);
+
+    for (const char *s = asked; st == TB_OK && s && (s = tb_shell_next(s, word, sizeof(word)));) {
+        plan->force = plan->force || strcmp(word, "--force-pins") == 0;
+        if (strcmp(word, "--force-pins") == 0)
+            continue;
+        if (!(s = tb_shell_next(s, value, sizeof(value))))
+            break;
+        if (strcmp(word, "--pin") == 0)
+            st = tb_pin_plan_add(plan, value, err);
+        else if (strcmp(word, "--pin-seed") == 0)
+            (void)tb_cli_parse_number(value, &seed);
+    }
+    if (asked)
+        (void)snprintf(plan->asked, sizeof(plan->asked), "%s", asked);
+    plan->decisions = true;
+    return st == TB_OK ? tb_pin_plan_finish(plan, seed, err) : st;
+}
+
+static void same_recording(struct replay *r, struct tb_trace *t)
+{
+    static const char *const levels[] = {"boundary", "op", "kernel"};
+    const char *level = tb_trace_meta(t, "level"), *inputs = tb_trace_meta(t, "inputs");
+    const char *device = tb_trace_meta(t, "device"), *steps = tb_trace_meta(t, "steps");
+
+    for (unsigned i = 0; level && i < TB_ARRAY_LEN(levels); i++)
+        if (strcmp(level, levels[i]) == 0)
+            r->rec.level = i;
+    r->rec.inputs = r->rec.inputs || (inputs && strcmp(inputs, "yes") == 0);
+    if (device && strcmp(device, "softgpu") == 0)
+        r->rec.device = TB_CLI_DEVICE_SOFTGPU;
+    if (steps && !tb_cli_parse_steps(steps, &r->rec.steps))
+        r->rec.steps = (struct tb_cli_steps){0};
+}
+
+/* The command of the trace, word by word */
+static enum tb_status same_command(struct replay *r, struct tb_trace *t, struct tb_error *err)
+{
+    const char *line = tb_trace_meta(t, "argv");
+    size_t used = 0, n = 0;
+
+    for (const char *s = line; s && n < MAX_ARGS && used + 1 < sizeof(r->words);) {
+        s = tb_shell_next(s, r->words + used, sizeof(r->words) - used);
+        if (!s)
+            break;
+        r->argv[n++] = r->words + used;
+        used += strlen(r->words + used) + 1;
+    }
+    if (n == 0)
+        return tb_fail(err, TB_ERR_ARG,
+                       "the trace does not say what it ran: name the command "
+                       "behind '--'");
+    r->rec.argv = r->argv;
+    return TB_OK;
+}
+
+/* ---------------------------------------------------------------- and the same? */
+
+static void compare(const char *before, const char *now)
+{
+    struct tb_diff_report *report = NULL;
+    struct tb_error err = {0};
+
+    if (tb_diff_run(&report, before, now, NULL, &err) != TB_OK) {
+        (void)tb_cli_error("replay", &err);
+        return;
+    }
+    if (report->verdict == TB_DIFF_DIVERGED)
+        tb_diff_text(report, stdout, tb_cli_colour());
+    printf("replay: %s: %s\n",
+           report->verdict == TB_DIFF_IDENTICAL  ? "bit-exact"
+           : report->verdict == TB_DIFF_DIVERGED ? "not the same"
+                                                 : "unknown",
+           report->reason);
+    tb_diff_free(report);
+}
+
+static int record(struct replay *r, const char *trace, struct tb_error *err)
+{
+    struct tb_collector_result result = {.exit_status = TB_EXIT_NOT_STARTED};
+    char job[256], path[4096];
+    enum tb_status st = TB_OK;
+
+    tb_cli_job_name(r->rec.argv, job, sizeof(job));
+    if (r->output)
+        (void)snprintf(path, sizeof(path), "%s", r->output);
+    else
+        st = tb_cli_free_trace(job, path, sizeof(path), err);
+    if (st == TB_OK)
+        st = tb_cli_use_device(&r->rec, err);
+    if (st == TB_OK)
+        st = tb_cli_record(&r->rec, path, &result, err);
+    if (st != TB_OK)
+        (void)tb_cli_error("replay", err);
+    else
+        compare(trace, result.trace);
+    return result.exit_status;
+}
+
+static int replay(struct replay *r, const char *trace, int argc, struct tb_error *err)
+{
+    struct tb_pin_plan *plan = tb_pin_plan_new();
+    struct tb_trace *t = NULL;
+    int status = TB_EXIT_ERROR;
+
+    if (!plan)
+        return TB_EXIT_ERROR;
+    enum tb_status st = tb_trace_open(&t, trace, err);
+    if (st == TB_OK)
+        st = write_logs(r, t, err);
+    if (st == TB_OK)
+        st = same_pins(plan, t, err);
+    if (st == TB_OK) {
+        same_recording(r, t);
+        st = argc ? TB_OK : same_command(r, t, err);
+    }
+    tb_trace_close(t);
+    if (st == TB_OK) {
+        r->rec.pins = plan;
+        r->rec.replay = r->folder;
+        status = record(r, trace, err);
+    } else {
+        (void)tb_cli_error("replay", err);
+    }
+    if (r->folder[0])
+        (void)nftw(r->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    tb_pin_plan_free(plan);
+    return status;
+}
+
+int tb_cmd_replay(int argc, char **argv)
+{
+    struct replay *r = calloc(1, sizeof(*r));
+    struct tb_error err = {0};
+    struct tb_cli_rest rest;
+    int status = TB_EXIT_ERROR;
+
+    if (!r)
+        return TB_EXIT_ERROR;
+    r->rec = (struct tb_cli_recording)TB_CLI_RECORDING;
+    if (!tb_cli_parse(&command, argc, argv, r, &rest, &status))
+        goto out;
+    if (rest.count == 0 || (rest.count > 1 && strcmp(rest.item[1], "--") != 0)) {
+        status = tb_cli_usage(&command, rest.count == 0 ? "no trace named"
+                                                        : "the command stands behind '--'");
+        goto out;
+    }
+    if (tb_cli_check_snapshots(&r->rec.snapshots, &err) != TB_OK) {
+        status = tb_cli_usage(&command, "%s", err.text);
+        goto out;
+    }
+    r->rec.argv = rest.item + 2;
+    status = tb_cli_flush(replay(r, rest.item[0], rest.count > 2 ? rest.count - 2 : 0, &err));
+out:
+    free(r);
+    return status;
+}

@@ -1,0 +1,280 @@
+/*
+ * Decisions that the job draws from the system: random bytes, the order of folders, names of
+ * temporary files. A preloaded library answers for libc or only looks (deterministic/preload/); its
+ * logs go into the trace, from where `twinbit replay` hands them to another run. The front's.
+ */
+#include "collector/collector_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "deterministic/plan.h"
+#include "deterministic/preload/config.h"
+#include "deterministic/preload/log.h"
+
+#define LOG_MOST (64u << 20) /* bytes of one process's log that a trace keeps */
+
+struct tb_draws {
+    struct tb_preload_config config;
+    char path[200], folder[200];
+    uint64_t folders;         /* of a replay: listings of other names than it has */
+    uint64_t unknown, others; /* of a replay: not in its log, asked for by another caller */
+    char first[200];          /* of the unknown ones */
+};
+
+static uint32_t mode_of(const struct tb_pin_plan *plan, const char *id, bool replay)
+{
+    const struct tb_pin_choice *c = tb_pin_choice_of(plan, id);
+
+    if (replay)
+        return TB_PRELOAD_REPLAY;
+    if (c && c->request == TB_PIN_SET)
+        return TB_PRELOAD_PIN;
+    return plan->decisions && c && c->request == TB_PIN_READ ? TB_PRELOAD_LOG : TB_PRELOAD_OFF;
+}
+
+enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *plan,
+                             const char *replay, const char *folder, struct tb_error *err)
+{
+    struct tb_draws *d = plan ? calloc(1, sizeof(*d)) : NULL;
+
+    if (!d)
+        return plan ? tb_fail(err, TB_ERR_NOMEM, "no memory for the collector") : TB_OK;
+    struct tb_preload_config *c = &d->config;
+    c->seed = plan->seed;
+    c->entropy = mode_of(plan, "system.entropy", replay != NULL);
+    c->listing = mode_of(plan, "system.readdir", replay != NULL);
+    c->tempnames = mode_of(plan, "system.tempnames", replay != NULL);
+    c->time = plan->decisions || replay ? TB_PRELOAD_LOG : TB_PRELOAD_OFF;
+    c->flags = plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0;
+    if (!c->entropy && !c->listing && !c->tempnames && !c->time) {
+        free(d);
+        return TB_OK;
+    }
+    (void)snprintf(d->path, sizeof(d->path), "%.150s/draws.config", folder);
+    (void)snprintf(d->folder, sizeof(d->folder), "%.150s/draws", folder);
+    (void)snprintf(c->folder, sizeof(c->folder), "%s", d->folder);
+    (void)snprintf(c->replay, sizeof(c->replay), "%s", replay ? replay : "");
+    enum tb_status st = tb_preload_config_write(d->path, c, err);
+    if (st == TB_OK)
+        *out = d;
+    else
+        tb_draws_free(d);
+    return st;
+}
+
+bool tb_draws_environment(const struct tb_draws *d, char **env, size_t *count, const char *libdir)
+{
+    char path[TB_COL_TEXT];
+
+    if (!d)
+        return true;
+    (void)snprintf(path, sizeof(path), "%s/libtwinbit_pins.so", libdir);
+    return tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
+           tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false) &&
+           tb_environment_set(env, count, TB_PRELOAD_ENV, d->path, 0, true);
+}
+
+void tb_draws_free(struct tb_draws *d)
+{
+    DIR *dir = d ? opendir(d->folder) : NULL;
+    char path[TB_COL_TEXT];
+
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        (void)snprintf(path, sizeof(path), "%s/%s", d->folder, e->d_name);
+        if (e->d_name[0] != '.')
+            (void)unlink(path);
+    }
+    if (dir)
+        (void)closedir(dir);
+    if (!d)
+        return;
+    (void)rmdir(d->folder);
+    (void)unlink(d->path);
+    free(d);
+}
+
+/* ---------------------------------------------------------------- what a process drew */
+
+struct counts {
+    uint64_t draws, real, exempt, listings, names, readers, unknown, others, folders;
+    char first[160]; /* what a replay did not find: the first */
+};
+
+static bool is_draw(uint16_t kind)
+{
+    return kind >= TB_PRELOAD_GETRANDOM && kind <= TB_PRELOAD_DEVICE;
+}
+
+static void count(struct counts *c, const struct tb_preload_event *e)
+{
+    const struct tb_preload_record *r = e->record;
+
+    c->draws += is_draw(r->kind);
+    c->real += is_draw(r->kind) && (r->marks & TB_PRELOAD_REAL) && !(r->marks & TB_PRELOAD_EXEMPT);
+    c->exempt += is_draw(r->kind) && (r->marks & TB_PRELOAD_EXEMPT);
+    c->listings += r->kind == TB_PRELOAD_LISTING;
+    c->names += r->kind == TB_PRELOAD_TEMPNAME;
+    c->readers += r->kind == TB_PRELOAD_TIME;
+    c->others += (r->marks & TB_PRELOAD_OTHER_CALLER) != 0;
+    if (!(r->marks & TB_PRELOAD_NOT_IN_LOG))
+        return;
+    if (r->kind == TB_PRELOAD_LISTING) { /* it holds other names than then */
+        c->folders++;
+        return;
+    }
+    if (c->unknown++ == 0)
+        (void)snprintf(c->first, sizeof(c->first), "%s of %llu by %.60s+0x%llx",
+                       tb_preload_kind_name(r->kind), (unsigned long long)r->asked,
+                       e->module[0] ? e->module : "?", (unsigned long long)e->offset);
+}
+
+static void say(struct tb_pins *pins, pid_t pid, const char *program, const char *id, uint32_t mode,
+                uint64_t n, bool ok, const char *value)
+{
+    if (n)
+        tb_pins_say(pins, pid, program, id,
+                    mode == TB_PRELOAD_LOG ? TB_PIN_WAS_READ
+                    : ok                   ? TB_PIN_WAS_HELD
+                                           : TB_PIN_WAS_MISSED,
+                    value);
+}
+
+static void say_all(struct tb_pins *pins, const struct tb_preload_file *f, const struct counts *c)
+{
+    char text[400], program[sizeof(f->program) + 1];
+    pid_t pid = (pid_t)f->pid;
+
+    (void)snprintf(program, sizeof(program), "%.*s", (int)sizeof(f->program), f->program);
+    int n = snprintf(text, sizeof(text), "%llu draws", (unsigned long long)c->draws);
+    if (c->exempt)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu real ones of cryptography",
+                      (unsigned long long)c->exempt);
+    if (c->others)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu by another caller than recorded",
+                      (unsigned long long)c->others);
+    if (c->unknown)
+        (void)snprintf(text + n, sizeof(text) - (size_t)n,
+                       ", %llu not in the log that is replayed, first %s",
+                       (unsigned long long)c->unknown, c->first);
+    say(pins, pid, program, "system.entropy", f->entropy, c->draws, !c->real && !c->unknown, text);
+    if (c->draws > c->exempt)
+        say(pins, pid, program, "python.numpy_generator", f->entropy, 1, !c->real && !c->unknown,
+            "by system.entropy");
+    (void)snprintf(text, sizeof(text), "%llu folders", (unsigned long long)c->listings);
+    say(pins, pid, program, "system.readdir", f->listing, c->listings, true, text);
+    (void)snprintf(text, sizeof(text), "%llu names", (unsigned long long)c->names);
+    say(pins, pid, program, "system.tempnames", f->tempnames, c->names, true, text);
+    (void)snprintf(text, sizeof(text), "%llu callers", (unsigned long long)c->readers);
+    say(pins, pid, program, "system.time", TB_PRELOAD_LOG, c->readers, true, text);
+}
+
+/* ---------------------------------------------------------------- into the trace */
+
+/* The file up to where its process wrote, as it is */
+static char *whole(const char *path, uint64_t bytes)
+{
+    char *data = bytes <= LOG_MOST ? malloc(bytes ? bytes : 1) : NULL;
+    FILE *f = data ? fopen(path, "re") : NULL;
+
+    if (!f || fread(data, 1, bytes, f) != bytes) {
+        free(data);
+        data = NULL;
+    }
+    if (f)
+        (void)fclose(f);
+    return data;
+}
+
+static enum tb_status keep(struct tb_store *store, const struct tb_draws *d, const char *name,
+                           uint64_t bytes, bool *kept, struct tb_error *err)
+{
+    char path[TB_COL_TEXT], key[200];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", d->folder, name);
+    (void)snprintf(key, sizeof(key), TB_DRAWS_LOG "%.150s", name);
+    char *data = whole(path, bytes);
+    *kept = data != NULL;
+    enum tb_status st = data ? tb_store_text(store, key, data, bytes, err) : TB_OK;
+    free(data);
+    return st;
+}
+
+static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *logs, size_t i,
+                              struct tb_store *store, struct tb_pins *pins, FILE *list,
+                              struct tb_error *err)
+{
+    struct tb_preload_log *log = NULL;
+    struct tb_preload_event e;
+    struct counts c = {0};
+    bool kept = false;
+    enum tb_status st = tb_preload_log_at(logs, i, &log, err);
+
+    if (st != TB_OK)
+        return st;
+    const struct tb_preload_file *f = tb_preload_log_file(log);
+    while (tb_preload_log_next(log, &e))
+        count(&c, &e);
+    say_all(pins, f, &c);
+    if (c.unknown && !d->unknown)
+        (void)snprintf(d->first, sizeof(d->first), "%.150s", c.first);
+    d->unknown += c.unknown;
+    d->others += c.others;
+    d->folders += c.folders;
+    st = keep(store, d, tb_preload_logs_name(logs, i), f->end, &kept, err);
+    if (kept)
+        (void)fprintf(list, "%s\n", tb_preload_logs_name(logs, i));
+    tb_preload_log_close(log);
+    return st;
+}
+
+enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct tb_pins *pins,
+                              struct tb_error *err)
+{
+    struct tb_preload_logs *logs = NULL;
+    char *text = NULL;
+    size_t n = 0;
+
+    if (!d)
+        return TB_OK;
+    enum tb_status st = tb_preload_logs_open(d->folder, &logs, err);
+    FILE *list = st == TB_OK ? open_memstream(&text, &n) : NULL;
+    for (size_t i = 0; list && st == TB_OK && i < tb_preload_logs_count(logs); i++)
+        st = one_log(d, logs, i, store, pins, list, err);
+    if (list && fclose(list) == 0 && st == TB_OK)
+        st = tb_store_text(store, TB_DRAWS_LIST, text, n, err);
+    free(text);
+    tb_preload_logs_close(logs);
+    return st;
+}
+
+void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const char *text), void *arg)
+{
+    char text[400];
+
+    if (d && d->unknown) {
+        (void)snprintf(text, sizeof(text),
+                       "replay: %llu decision%s not in the log, the first a %s; answered from the "
+                       "seed",
+                       (unsigned long long)d->unknown, d->unknown == 1 ? " was" : "s were",
+                       d->first);
+        line(arg, text);
+    }
+    if (d && d->folders) {
+        (void)snprintf(text, sizeof(text),
+                       "replay: %llu listing%s of other names than recorded, in byte order now",
+                       (unsigned long long)d->folders, d->folders == 1 ? " is" : "s are");
+        line(arg, text);
+    }
+    if (d && d->others) {
+        (void)snprintf(text, sizeof(text),
+                       "replay: %llu decision%s asked for by another caller than recorded",
+                       (unsigned long long)d->others, d->others == 1 ? " was" : "s were");
+        line(arg, text);
+    }
+}

@@ -1,0 +1,97 @@
+# labels: torch
+# timeout: 300
+# replay: what a run drew from the system is given to another one, which comes out the same; what the log does not have is
+# told; a trace without decisions, or with names that lead elsewhere, is refused.
+need_python
+run() { "$TWINBIT" run --quiet --force "$@"; }
+
+# without torch: hash seeds, random, uuid, temporary names, the order of a folder, children
+mkdir files && (cd files && touch $(seq -f f%g 1 40))
+cat >job.py <<'END'
+import os, random, subprocess, sys, tempfile, uuid
+print(random.random(), uuid.uuid4(), list({"a", "b", "c", "d", "e"}), os.urandom(8).hex())
+print(os.listdir("files"))
+with tempfile.NamedTemporaryFile() as f:
+    print(f.name)
+print(subprocess.run([sys.executable, "-c", "import random; print(random.random())"], capture_output=True).stdout)
+if "more" in sys.argv:
+    print(os.urandom(16).hex())
+END
+expect 0 run -o a.twinbit --pin observe -- "$PYTHON" job.py
+cp out first
+expect 0 run -o b.twinbit --pin observe -- "$PYTHON" job.py
+cmp -s first out && fail "two runs draw the same"
+for i in 1 2; do
+    expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
+    grep -v '^replay: ' out | cmp - first || fail "the replay differs: $(diff out first)"
+    lacks err "not in the log"
+done
+contains out "replay: unknown: nothing was recorded that can be compared" # no torch, no GPU
+expect 0 "$TWINBIT" show c.twinbit pins
+contains out "system.entropy"
+
+# more than the log has: told, and where from
+expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" job.py more
+matches err 'replay: 1 decision was not in the log, the first a getrandom of 16 by .*; answered from the seed'
+head -n 4 out | cmp - first || fail "what comes before is the same"
+
+# the status is the job's; a replay can be replayed
+expect 7 "$TWINBIT" replay --force -o d.twinbit a.twinbit -- "$PYTHON" -c 'import sys; sys.exit(7)'
+expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
+expect 0 "$TWINBIT" replay --force -o d.twinbit c.twinbit
+grep -v '^replay: ' out | cmp - first || fail "the replay of a replay differs"
+
+# nothing to replay
+expect 0 run -o e.twinbit -- true
+expect 2 "$TWINBIT" replay e.twinbit
+contains err "this trace holds no decisions: record it with 'twinbit run --pin observe'"
+expect 2 "$TWINBIT" replay
+expect 2 "$TWINBIT" replay gone.twinbit
+expect 2 "$TWINBIT" replay a.twinbit "$PYTHON" job.py
+contains err "the command stands behind '--'"
+expect 127 "$TWINBIT" replay --force -o e.twinbit a.twinbit -- no-such-command
+[ -z "$(ls -d "${TMPDIR:-/tmp}"/twinbit-replay-* 2>/dev/null)" ] || fail "folders are left behind"
+
+# strict: the same numbers in each run, from the seed, in the log as well
+expect 0 run -o s.twinbit --pin strict -- "$PYTHON" job.py
+cp out strict
+expect 0 run -o s.twinbit --pin strict -- "$PYTHON" job.py
+cmp out strict || fail "two runs under strict differ: $(diff out strict)"
+for id in system.entropy system.readdir; do
+    "$TWINBIT" show s.twinbit pins | grep "held     $id " >pin || fail "$id is not held"
+done
+expect 0 run -o s.twinbit --pin strict --pin-seed 1 -- "$PYTHON" job.py
+cmp -s out strict && fail "another seed draws the same"
+
+# torch: three steps whose data come in another order in each run
+need_torch
+cat >train.py <<'END'
+import random
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __len__(self):
+        return 24
+    def __getitem__(self, i):
+        return torch.full((8,), float(i)) + random.random() + float(np.random.default_rng().random())
+
+model = torch.nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+for batch in DataLoader(Rows(), batch_size=8, shuffle=True, num_workers=2):
+    optimizer.zero_grad()
+    (model(batch) * torch.rand(4)).sum().backward()
+    optimizer.step()
+print(model.weight.sum().item())
+END
+expect 0 run -o a.twinbit --pin observe -- "$PYTHON" train.py
+cp out first
+expect 0 run -o b.twinbit --pin observe -- "$PYTHON" train.py
+expect 1 "$TWINBIT" diff a.twinbit b.twinbit
+expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
+contains out "replay: bit-exact: "
+expect 0 "$TWINBIT" diff a.twinbit c.twinbit
+expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" -c 'import random; random.random()
+exec(open("train.py").read().replace("lr=1e-4", "lr=1e-3"))'
+contains out "replay: not the same: "
