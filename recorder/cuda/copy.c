@@ -438,14 +438,21 @@ static bool writes_value(uint32_t id)
 /* May it bring something to the host? Then it is looked at before it is queued. */
 static bool may_leave(uint32_t id)
 {
-    const struct form *f = form_of(id);
-
     switch (id) {
-        CALL2(cuMemcpyHtoD_v2)
-            : CALL2_ASYNC(cuMemcpyHtoDAsync_v2)
-            : CALL2(cuMemcpyDtoD_v2) : CALL2_ASYNC(cuMemcpyDtoDAsync_v2) : return false;
+        CALL2(cuMemcpy)
+            : CALL2_ASYNC(cuMemcpyAsync)
+            : CALL2(cuMemcpyDtoH_v2)
+            : CALL2_ASYNC(cuMemcpyDtoHAsync_v2)
+            : CALL2(cuMemcpy2D_v2)
+            : CALL2(cuMemcpy2DUnaligned_v2)
+            : CALL2_ASYNC(cuMemcpy2DAsync_v2)
+            : CALL2(cuMemcpy3D_v2)
+            : CALL2_ASYNC(cuMemcpy3DAsync_v2)
+            : CALL2(cuMemcpy3DPeer)
+            : CALL2_ASYNC(cuMemcpy3DPeerAsync)
+            : CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : return true;
     default:
-        return f ? f->src != NONE : !writes_value(id);
+        return false;
     }
 }
 
