@@ -39,6 +39,88 @@ unordered(const struct tb_cu_work *w, const struct tb_cu_uses *uses, uint64_t fr
     return find_unordered(w, uses, from, bytes);
 }
 
+/* Beyond the budget of a launch: one leaf of `rate`, or none. */
+static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
+{
+    uint64_t left = tb_cu.config->launch_bytes;
+
+    if (!left)
+        return;
+    left = left > w->hashed ? left - w->hashed : 0;
+    if (a->bytes > left) {
+        uint64_t share = left < 65536 ? 65536 : left;
+        uint64_t rate = (a->bytes + share - 1) / share;
+        a->rate = rate > 1 ? (uint32_t)(rate > 1u << 30 ? 1u << 30 : rate) : 0;
+    }
+    w->hashed += a->rate ? a->bytes / a->rate : a->bytes;
+}
+
+/* ---------------------------------------------------------------- what streams wrote at once */
+
+/* Fingerprints of it may be torn, and its content is not known until it is hashed behind both. */
+static void tear(struct tb_cu_alloc *a, uint64_t from, uint64_t bytes)
+{
+    if (!a->torn_to) {
+        a->torn_from = from;
+        tb_cu_alloc_changed(a); /* launches that come back hash what they read of it, too */
+    }
+    a->torn_from = from < a->torn_from ? from : a->torn_from;
+    a->torn_to = from + bytes > a->torn_to ? from + bytes : a->torn_to;
+}
+
+/* These bytes are hashed, and nothing is unordered with that. */
+static void heal(struct tb_cu_alloc *a, uint64_t from, uint64_t bytes)
+{
+    if (from <= a->torn_from && from + bytes > a->torn_from)
+        a->torn_from = from + bytes;
+    else if (from < a->torn_to && from + bytes >= a->torn_to)
+        a->torn_to = from;
+    if (a->torn_from >= a->torn_to)
+        a->torn_from = a->torn_to = 0;
+}
+
+static bool also_writes(const struct tb_cu_work *w, const struct tb_cu_access *r)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if (a->mode == 'w' && a->ordinal == r->ordinal && a->offset < r->offset + r->bytes &&
+            r->offset < a->offset + a->bytes)
+            return true;
+    }
+    return false;
+}
+
+/* Has it torn bytes that this device may look at? */
+static bool is_torn(const struct tb_cu_access *r)
+{
+    const struct tb_cu_alloc *a = r->alloc;
+
+    return a->torn_to && r->offset < a->torn_to && r->offset + r->bytes > a->torn_from &&
+           (a->kind == TB_CU_DEVICE || a->kind == TB_CU_GLOBAL) && a->device == tb_cu_tls.device;
+}
+
+static void settle(struct tb_cu_work *w, struct tb_cu_access *r)
+{
+    struct tb_cu_alloc *a = r->alloc;
+
+    if (!is_torn(r) || r->flags || also_writes(w, r) ||
+        unordered(w, &a->write, r->offset, r->bytes))
+        return;
+    r->flags = TB_CU_HASH; /* behind it: it leaves the bytes as they are */
+    budget(w, r);
+    heal(a, r->offset, r->bytes);
+    w->settles = true;
+}
+
+void tb_cu_settle(struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; i < w->n && w->order && !w->learns; i++)
+        if (w->access[i].mode == 'r')
+            settle(w, &w->access[i]);
+}
+
+/* ---------------------------------------------------------------- what is hashed */
+
 /*
  * A hash takes more than the work itself has used. If it meets another stream's writing, extents
  * are cut where pointers begin, from here on; if it still does, the streams share the bytes
@@ -59,6 +141,10 @@ static bool check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mod
         return true;
     w->torn = true;
     w->torn_seq = other->seq;
+    if (mode == 'w' && !inputs) {
+        tear(a, from, bytes);
+        tear(a, other->from, other->bytes);
+    }
     return other->guessed; /* then its extent was too large, and ours may be right */
 }
 
@@ -127,22 +213,6 @@ static void put(struct tb_cu_work *w, const struct tb_cu_access *access)
         w->n++;
 }
 
-/* Beyond the budget of a launch: one leaf of `rate`, or none. */
-static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
-{
-    uint64_t left = tb_cu.config->launch_bytes;
-
-    if (!left)
-        return;
-    left = left > w->hashed ? left - w->hashed : 0;
-    if (a->bytes > left) {
-        uint64_t share = left < 65536 ? 65536 : left;
-        uint64_t rate = (a->bytes + share - 1) / share;
-        a->rate = rate > 1 ? (uint32_t)(rate > 1u << 30 ? 1u << 30 : rate) : 0;
-    }
-    w->hashed += a->rate ? a->bytes / a->rate : a->bytes;
-}
-
 /* Does @w bring these bytes of a device to the host as they are? Their extent is exact. */
 static bool leaves(const struct tb_cu_work *w, const struct tb_cu_access *a)
 {
@@ -157,6 +227,9 @@ static void plan_hash(struct tb_cu_work *w, struct tb_cu_access *out)
     bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
     bool ordered = check_order(w, out->alloc, out->mode, out->offset, out->bytes);
 
+    if (tb_unlikely(out->alloc->torn_to) && w->order && (out->mode == 'w' || leaves(w, out)) &&
+        !unordered(w, &out->alloc->write, out->offset, out->bytes))
+        heal(out->alloc, out->offset, out->bytes);
     tb_cu_note_use(w, out);
     if (leaves(w, out) || (ordered && (out->mode == 'w' || (inputs && out->mode == 'r')))) {
         out->flags = out->mode == 'w' ? TB_CU_HASH : TB_CU_BEFORE;

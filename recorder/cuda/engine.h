@@ -144,14 +144,16 @@ struct tb_cu_alloc {
     uint64_t ordinal; /* in the process, from 1; never used again; 0: it is gone */
     uint32_t version; /* grows when something changes by which an access to it may look different */
     int device;
-    uint8_t kind;    /* enum tb_cu_memory */
-    uint8_t dtype;   /* as twinbit.h said, TB_DT_UNKNOWN: not */
-    bool part;       /* twinbit.h named it inside an allocation: pointers to it may be for that */
-    bool has_parts;  /* there are such in it */
-    bool split;      /* streams use parts of it: extents end where other pointers begin */
-    uint8_t splits;  /* how often that began */
-    bool unstable;   /* it may change in ways that no call tells: the host's too, or mapped twice */
-    uint64_t mapped; /* cuMemMap: handle of the physical memory */
+    uint8_t kind;   /* enum tb_cu_memory */
+    uint8_t dtype;  /* as twinbit.h said, TB_DT_UNKNOWN: not */
+    bool part;      /* twinbit.h named it inside an allocation: pointers to it may be for that */
+    bool has_parts; /* there are such in it */
+    bool split;     /* streams use parts of it: extents end where other pointers begin */
+    uint8_t splits; /* how often that began */
+    bool unstable;  /* it may change in ways that no call tells: the host's too, or mapped twice */
+    uint64_t torn_from,
+        torn_to;       /* what streams wrote at once, and nothing was hashed behind both */
+    uint64_t mapped;   /* cuMemMap: handle of the physical memory */
     CUcontext context; /* it ends with this one; NULL: not known */
     uint64_t code;     /* TB_CU_GLOBAL: the module or library that it ends with */
     uint8_t bounds;
@@ -394,6 +396,7 @@ struct tb_cu_work {
     bool beyond;              /* it may write memory of the host that no argument leads to */
     bool torn;                /* it met another stream's use of the same memory */
     bool leaves;              /* what is read goes to the host: it is hashed, always */
+    bool settles;             /* some of what it reads is hashed this once */
     bool learns;              /* what it writes is not known from its code but learnt */
     bool snapshot;            /* the user wants its bytes */
     uint32_t n, snaps;
@@ -441,6 +444,9 @@ static inline bool tb_cu_is_sole(const struct tb_cu_work *w, const struct tb_cu_
 /** tb_cu_unordered - does @a meet a use of the same bytes that nothing orders with @w? Under the
  * lock */
 bool tb_cu_unordered(const struct tb_cu_work *w, const struct tb_cu_access *a);
+/** tb_cu_settle - of a launch: what it reads and streams wrote at once before, it is behind both:
+ * that is hashed once. Under the lock */
+void tb_cu_settle(struct tb_cu_work *w);
 /** tb_cu_note_use - @w uses what @a says; under the lock */
 void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a);
 /** tb_cu_add_order - its stream as an access, always the last one */

@@ -142,6 +142,7 @@ static void describe(struct tb_cu_work *w, struct tb_cu_kernel *k, const struct 
     tb_cu_kernel_accesses(w, k, asked->block, asked->bytes);
     if (asked->early && k->learns)
         tb_cu_learn_plan(w, asked->block, asked->bytes);
+    tb_cu_settle(w);
     tb_cu_plan_keep(w, asked);
     tb_cu_split_uses(w, true);
 }

@@ -193,7 +193,7 @@ static bool is_stable(const struct tb_cu_work *w, const struct tb_cu_asked *aske
                           TB_KERNEL_INDIRECT_READ | TB_KERNEL_UNTRACED_READ;
     const struct tb_cu_kernel *k = w->kernel;
 
-    if (w->missing || w->torn || !asked->ctx || !w->n || w->n > TB_CU_PLANNED ||
+    if (w->missing || w->torn || w->settles || !asked->ctx || !w->n || w->n > TB_CU_PLANNED ||
         asked->bytes > BYTES || k->launches < 2 || (k->info && (k->info->flags & wild)))
         return false;
     for (uint32_t i = 0; i < w->n; i++)

@@ -297,6 +297,16 @@ int main(int argc, char **argv)
         do_part(0, N / 2, 1, 0);
         do_part(N / 2, N / 2, 2, 1);
         join("sync");
+    } else if (strcmp(what, "readonly") == 0) { /* what it leads to leaves, not itself */
+        for (unsigned v = 1; v <= 9; v += 3) {
+            do_part(0, N / 2, v, 0);
+            do_part(N / 2, N / 2, v + 1, 1);
+            join("sync");
+            do_take(0);
+            OK(cu.cuStreamSynchronize(stream[0]));
+            OK(cu.cuMemcpyDtoH(pinned, b, BYTES));
+            keep(pinned, N);
+        }
     } else if (strcmp(what, "scalars") == 0) {
         for (unsigned i = 0; i < 64; i++) {
             unsigned got = 0;
