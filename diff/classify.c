@@ -411,24 +411,12 @@ static bool read_nothing(const struct report_builder *rb, const struct root *r)
            s.found;
 }
 
-/* A later step's work may have met it: that was not known when it was compared. */
-static bool tears(const struct root *root)
-{
-    const struct tb_diff_root *r = &root->r;
-    const struct tb_diff_place *mine = r->race.in_b ? &r->b : &r->a;
-
-    return !root->sure && r->cause == TB_CAUSE_UNEXPLAINED && r->race.tears && r->infected == 0 &&
-           r->differ == 1 && mine->known && mine->id == r->race.event.id &&
-           strcmp(r->race.argument, r->tensor.argument) == 0;
-}
-
 /* Is there a race that would explain it? One that is only possible is no cause, nor is one of which
  * nothing shows but fingerprints that were taken meanwhile. */
 static bool by_race(const struct report_builder *rb, struct root *r)
 {
     if (!r->hunted || !find_race(rb, r, &r->r.race))
         return false;
-    r->r.torn = r->r.torn || tears(r);
     r->r.race.sure = r->r.race.sure && !r->r.torn;
     if (r->r.race.sure) {
         r->r.cause = TB_CAUSE_STREAM_RACE;

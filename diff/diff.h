@@ -175,9 +175,8 @@ struct tb_diff_race {
                 * different parts of one allocation */
     bool in_b; /* it was found in run B */
     bool read; /* @event reads what @other writes; else both write it */
-    bool tears; /* ... and @event's fingerprint takes in more than it writes, perhaps */
-    bool host;  /* the program queues host functions, which may order them */
-    bool later; /* @other was queued behind @event */
+    bool host; /* the program queues host functions, which may order them */
+    bool later;                        /* @other was queued behind @event */
     struct tb_diff_place event, other; /* in that run */
     uint64_t stream, other_stream;
     char argument[80]; /* of @event */

@@ -159,6 +159,8 @@ void meetings_forget(struct meetings *m);
 /** meetings_event - the next event of the process */
 enum tb_status meetings_event(struct meetings *m, const struct tb_trace_event *e) TB_MUST_CHECK;
 void meetings_mark(struct meetings *m, struct ev *e);
+/** meetings_begun - was there work of a GPU? */
+bool meetings_begun(const struct meetings *m);
 
 /* ---------------------------------------------------------------- align.c */
 
@@ -193,7 +195,6 @@ struct root {
     bool changed[2];     /* UNSEEN_WRITER: the run in which the bytes are not what was written */
     bool differs;        /* the event's own outputs do */
     bool weak;           /* only if nothing better is found */
-    bool sure;           /* something that follows differs, and could not be torn */
     bool hunted;         /* one of the first: what is around it is read again, for races */
     bool reads_unhashed; /* some read was not hashed: an unseen writer cannot be excluded */
     bool deleted;        /* only digests are left of its step */

@@ -59,6 +59,11 @@ void meetings_forget(struct meetings *m)
     }
 }
 
+bool meetings_begun(const struct meetings *m)
+{
+    return m->order != NULL;
+}
+
 void meetings_free(struct meetings *m)
 {
     if (!m)

@@ -178,10 +178,8 @@ void blame_mark_bad(struct blame *b, int side, const struct ev *e, uint32_t root
 
 void blame_sure(struct blame *b, uint32_t n)
 {
-    if (!n || n > ROOTS)
-        return;
-    b->res.roots[n - 1].sure = true;
-    b->res.roots[n - 1].r.torn = false;
+    if (n && n <= ROOTS)
+        b->res.roots[n - 1].r.torn = false;
 }
 
 struct line blame_line(struct blame *b, int side, uint64_t event)

@@ -14,7 +14,8 @@ struct range_info {
     uint64_t hash;
 };
 
-#define SITES 256u /* whose likeness is remembered, a power of two */
+#define AHEAD 2048u /* events that are read before one is given out, where streams may meet */
+#define SITES 256u  /* whose likeness is remembered, a power of two */
 
 struct likeness {
     const struct tb_site *site;
@@ -34,6 +35,9 @@ struct stream {
     uint32_t settle;          /* events until base is set */
     uint32_t epoch;
     struct likeness like[SITES];
+    struct ev *ahead[AHEAD]; /* a ring: made, and not given out yet */
+    size_t first, count;
+    bool ended;
 };
 
 struct stream *stream_new(const struct ev_source *source)
@@ -54,10 +58,18 @@ struct stream *stream_new(const struct ev_source *source)
     return s;
 }
 
+static void drop_ahead(struct stream *s)
+{
+    for (; s->count; s->count--)
+        free(s->ahead[s->first++ % AHEAD]);
+    s->ended = false;
+}
+
 void stream_free(struct stream *s)
 {
     if (!s)
         return;
+    drop_ahead(s);
     rangemap_free(s->map);
     meetings_free(s->meetings);
     free(s->ranges);
@@ -70,6 +82,7 @@ void stream_free(struct stream *s)
 void stream_source(struct stream *s, const struct ev_source *source, bool forget)
 {
     s->source = *source;
+    drop_ahead(s);
     if (forget) {
         rangemap_clear(s->map);
         meetings_forget(s->meetings);
@@ -360,7 +373,7 @@ static bool is_issue(const struct tb_site *site)
     return false;
 }
 
-enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *err)
+static enum tb_status read_one(struct stream *s, struct ev **out, struct tb_error *err)
 {
     const struct tb_trace_event *e = NULL;
     enum tb_status st = s->source.next(s->source.ctx, &e, err);
@@ -395,6 +408,26 @@ enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *e
 nomem:
     free(v);
     return tb_fail(err, TB_ERR_NOMEM, "no memory to compare events");
+}
+
+/* Work of another stream may come later and meet it: that is read first. */
+enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+
+    while (st == TB_OK && !s->ended && s->count < (meetings_begun(s->meetings) ? AHEAD : 1)) {
+        struct ev *e = NULL;
+        st = read_one(s, &e, err);
+        s->ended = st == TB_OK && !e;
+        if (e)
+            s->ahead[(s->first + s->count++) % AHEAD] = e;
+    }
+    if (st != TB_OK)
+        return st;
+    *out = s->count ? s->ahead[s->first % AHEAD] : NULL;
+    s->first += s->count != 0;
+    s->count -= s->count != 0;
+    return TB_OK;
 }
 
 void stream_mark(struct stream *s, struct ev *e)

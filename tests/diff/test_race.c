@@ -15,6 +15,7 @@
  *   r records event 1   w waits for it   e the host waits for it   s the host waits for the stream
  *   d the host waits for all   q, Q the host found event 1, the stream done by asking
  *   ! orders were made that nobody saw   f a host function was queued
+ *   | a step ends
  * Streams 1 to 4 and 10 up do not heed the legacy one, 0; 5 to 9 do.
  *   i from here on the trace says of which device a stream is: those from 200 on are of device 1,
  *   201 to 204 as 1 to 4, 205 to 209 as 5 to 9, 200 its legacy one   g the host waits for a device
@@ -40,11 +41,11 @@
 struct out {
     struct tb_store *s;
     uint32_t process, thread;
-    uint64_t seq, asked; /* orders without an event, as in wire.h */
-    uint64_t result;     /* of the consumer */
-    uint64_t host;       /* host functions were queued */
-    bool hashed;         /* what it reads */
-    bool devices;        /* streams have numbers of devices */
+    uint64_t seq, step, asked; /* orders without an event, as in wire.h */
+    uint64_t result;           /* of the consumer */
+    uint64_t host;             /* host functions were queued */
+    bool hashed;               /* what it reads */
+    bool devices;              /* streams have numbers of devices */
 };
 
 static struct tb_error err;
@@ -69,6 +70,7 @@ static void put(struct out *o, uint8_t kind, const char *text, const struct tb_s
     struct tb_store_event e = {.thread = o->thread,
                                .kind = kind,
                                .flags = o->hashed ? TB_EVF_READS_HASHED : 0,
+                               .step = o->step,
                                .seq = o->seq,
                                .open = o->seq};
     uint64_t id = 0;
@@ -205,6 +207,10 @@ static void word(struct out *o, char what, unsigned stream)
         return;
     case 'f':
         o->host = TB_ORDER_HOST;
+        return;
+    case '|':
+        put(o, TB_EV_STEP, "host\nstep\n", NULL, 0);
+        o->step++;
         return;
     default:
         work(o, what, stream);
@@ -424,6 +430,8 @@ static void test_race__a_fingerprint_that_may_be_torn_is_no_divergence(void **st
     assert_may_be_torn("k1 c2 v1");
     assert_may_be_torn("k1 v1 c2 s1 s2 h0"); /* a copy of other memory */
     assert_may_be_torn("k1 v1 c2 s1 H3");    /* not behind both */
+    assert_may_be_torn("k1 c2 |0 k3 v1 |0"); /* a step later */
+    assert_settled("k1 c2 |0 k3 v1 s2 s1 H0 |0");
     assert_settled("k1 v1 c2 s1 s2 H0");
     assert_settled("k1 v1 c2 d0 v1");
     assert_settled("k1 c2 V1 d0 k1 H0");
