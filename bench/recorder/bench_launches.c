@@ -1,8 +1,9 @@
 /*
- * A program of the driver API that launches a kernel of four pointers; bench/recorder/launches.py
- * counts what that takes in instructions.
+ * A program of the driver API that launches a kernel of four pointers, or copies a number to the
+ * host; bench/recorder/launches.py counts what that takes in instructions.
  *
- * usage: bench_launches LAUNCHES [bare]    bare: with a callback of CUPTI's that does nothing
+ * usage: bench_launches COUNT [bare|copy|async]    bare: launches, with a callback of CUPTI's that
+ * does nothing; copy, async: copies that the host waits for, and those that go to pinned memory
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -34,6 +35,9 @@ static const char code[] =
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuMemAlloc_v2)                                                                               \
+    X(cuMemAllocHost_v2)                                                                           \
+    X(cuMemcpyDtoH_v2)                                                                             \
+    X(cuMemcpyDtoHAsync_v2)                                                                        \
     X(cuMemsetD32_v2)                                                                              \
     X(cuLaunchKernel)
 
@@ -101,17 +105,11 @@ static CUfunction open_driver(void)
     return f;
 }
 
-int main(int argc, char **argv)
+static void launch_all(CUfunction f, CUdeviceptr p[4], unsigned launches)
 {
-    unsigned launches = argc > 1 ? (unsigned)atoi(argv[1]) : 1, n = WORDS;
-    CUfunction f = open_driver();
-    CUdeviceptr p[4];
+    unsigned n = WORDS;
     void *params[] = {&p[0], &p[1], &p[2], &p[3], &n};
 
-    if (argc > 2 && strcmp(argv[2], "bare") == 0)
-        subscribe();
-    for (unsigned i = 0; i < 4; i++)
-        must((int)cu.cuMemAlloc_v2(&p[i], 4 * WORDS), "cuMemAlloc");
     for (unsigned i = 0; i < launches; i++) {
         if (i < 16) /* contents that differ: then what is left alone can be learnt */
             for (unsigned k = 1; k < 4; k++)
@@ -120,6 +118,39 @@ int main(int argc, char **argv)
         if (i < 16)
             must((int)cu.cuCtxSynchronize(), "cuCtxSynchronize");
     }
+}
+
+static void copy_all(CUdeviceptr from, unsigned copies, int async)
+{
+    unsigned *to = NULL, here = 0;
+
+    must((int)cu.cuMemAllocHost_v2((void **)&to, sizeof(*to)), "cuMemAllocHost");
+    must((int)cu.cuMemsetD32_v2(from, 1, WORDS), "cuMemsetD32");
+    for (unsigned i = 0; i < copies; i++) {
+        if (!async)
+            must((int)cu.cuMemcpyDtoH_v2(&here, from, sizeof(here)), "cuMemcpyDtoH");
+        else
+            must((int)cu.cuMemcpyDtoHAsync_v2(to, from, sizeof(*to), NULL), "cuMemcpyDtoHAsync");
+        if (async && i % 64 == 63)
+            must((int)cu.cuCtxSynchronize(), "cuCtxSynchronize");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    unsigned count = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
+    const char *what = argc > 2 ? argv[2] : "";
+    CUfunction f = open_driver();
+    CUdeviceptr p[4];
+
+    if (strcmp(what, "bare") == 0)
+        subscribe();
+    for (unsigned i = 0; i < 4; i++)
+        must((int)cu.cuMemAlloc_v2(&p[i], 4 * WORDS), "cuMemAlloc");
+    if (strcmp(what, "copy") == 0 || strcmp(what, "async") == 0)
+        copy_all(p[0], count, strcmp(what, "async") == 0);
+    else
+        launch_all(f, p, count);
     must((int)cu.cuCtxSynchronize(), "cuCtxSynchronize");
     return 0;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Instructions that recording adds to a launch, counted by callgrind.
+"""Instructions that recording adds to a launch, or to a copy of a number to the host, counted by callgrind.
 
 A program launches a kernel of four pointers a number of times, and once more twice as often: the difference is what
-its launches took. Counted are the instructions of twinbit's own libraries, not those of the driver and of libc that
+its launches took; the same of copies. Counted are the instructions of twinbit's own libraries, not those of the driver and of libc that
 they call; calls of the driver are counted apart.
 """
 import collections
@@ -68,11 +68,11 @@ def read(files):
     return cost, calls
 
 
-def run(count, options, bare=False, shim=False):
+def run(count, options, what="", shim=False):
     with tempfile.TemporaryDirectory() as folder:
         env = dict(os.environ)
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p", str(PROGRAM), str(count)]
-        command += ["bare"] if bare else []
+        command += [what] if what else []
         if options is not None:
             command = [str(BUILD / "bin" / "twinbit"), "run", "--quiet", "--device", "softgpu", "--level", "kernel",
                        "-o", f"{folder}/t.twinbit", *options, "--", *command]
@@ -105,7 +105,7 @@ if not shutil.which("valgrind"):
     sys.exit()
 plain = a_launch(None)
 forward = a_launch(None, shim=True)
-bare = a_launch(None, bare=True)
+bare = a_launch(None, what="bare")
 callback = bare["program"] - plain["program"]
 figure("launch_shim_forwarding", forward["ours"])
 figure("launch_bare_callback", callback)
@@ -121,3 +121,12 @@ for name, options, less in (("shim", [], forward["ours"]), ("shim_learnt", ["--l
           flush=True)
 print(json.dumps({"note": "launch_*: instructions a launch of a kernel with one written and three read pointers, "
                           "over forwarding or over a callback that does nothing; _learnt: as if it had no PTX"}))
+for name, what in (("copy_waited", "copy"), ("copy_pinned", "async")):
+    if quick and what == "async":
+        continue
+    got, forward = a_launch([], what=what), a_launch(None, what=what, shim=True)
+    figure(name, got["ours"] - forward["ours"])
+    print(json.dumps({"metric": f"{name}_driver_calls", "unit": "calls",
+                      "samples": [round(got["calls"] - forward["calls"], 3)]}), flush=True)
+print(json.dumps({"note": "copy_*: instructions a copy of 4 bytes to the host, over forwarding: one that the host waits "
+                          "for, and one to pinned memory"}))
