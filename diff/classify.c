@@ -262,14 +262,18 @@ static bool sides_differ(const char *a, const char *b)
     return a[0] && b[0] && strcmp(a, b) != 0;
 }
 
-/* The same kernel over the same data, but other code, or launched otherwise */
+/* The same kernel over the same data, but other code (of a template, too), or launched otherwise */
 static bool by_code(struct root *r)
 {
     const struct tb_diff_shape *a = &r->r.launch.side[0], *b = &r->r.launch.side[1];
     bool code = sides_differ(a->image, b->image);
     bool shape = sides_differ(a->grid, b->grid) || sides_differ(a->block, b->block) ||
                  sides_differ(a->shared, b->shared);
+    bool other = sides_differ(r->r.launch.kernel, r->r.launch.other);
 
+    if (other)
+        evidence(r, "another kernel ran: %.100s in A, %.100s in B", r->r.launch.kernel,
+                 r->r.launch.other);
     if (code)
         evidence(r, "the kernel's code differs: image %.40s in A, %.40s in B", a->image, b->image);
     if (shape)
@@ -277,9 +281,9 @@ static bool by_code(struct root *r)
                  "it was launched otherwise: grid %.40s block %.40s shared %.24s in A, grid %.40s "
                  "block %.40s shared %.24s in B",
                  a->grid, a->block, a->shared, b->grid, b->block, b->shared);
-    if (code || shape)
+    if (code || shape || other)
         r->r.cause = TB_CAUSE_ALGORITHM;
-    return code || shape;
+    return code || shape || other;
 }
 
 /* Its code adds floats by atomics, which come in another order each time */

@@ -140,18 +140,29 @@ void note_stream(struct root *r, const struct ev *e, int side)
     }
 }
 
+static void kernel_name(const struct tb_site *s, char *out, size_t size)
+{
+    char symbol[1024] = "";
+
+    if (s)
+        value(s, "symbol", symbol, sizeof(symbol));
+    if (symbol[0])
+        (void)tb_demangle(symbol, out, size);
+}
+
 void fill_launch(struct root *r)
 {
     struct tb_diff_launch *l = &r->r.launch;
     const struct tb_site *s = r->site_a ? r->site_a : r->site_b;
-    char symbol[1024];
 
     if (!s || !is_device(r->kind))
         return;
     l->known = true;
-    value(s, "symbol", symbol, sizeof(symbol));
-    if (symbol[0])
-        (void)tb_demangle(symbol, l->kernel, sizeof(l->kernel));
+    kernel_name(s, l->kernel, sizeof(l->kernel));
+    if (s == r->site_a)
+        kernel_name(r->site_b, l->other, sizeof(l->other));
+    if (strcmp(l->kernel, l->other) == 0)
+        l->other[0] = 0;
     fill_side(&l->side[0], r->site_a);
     fill_side(&l->side[1], r->site_b);
     for (uint32_t i = 0; !l->device[0] && i < s->access_count; i++)

@@ -164,6 +164,7 @@ struct tb_diff_shape {
 struct tb_diff_launch {
     bool known;
     char kernel[512]; /* demangled where that can be done; "" if it is no kernel */
+    char other[512];  /* the one of B, where it is another one of the same short name; else "" */
     char device[24];
     struct tb_diff_shape side[2]; /* A, B */
 };

@@ -153,6 +153,8 @@ static void launch(FILE *f, const struct tb_diff_launch *l)
     }
     fputs("{\"kernel\": ", f);
     string(f, l->kernel);
+    if (l->other[0])
+        text(f, "kernel_b", l->other);
     text(f, "device", l->device);
     launch_side(f, "a", &l->side[0]);
     launch_side(f, "b", &l->side[1]);

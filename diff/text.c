@@ -162,7 +162,9 @@ static void launch(const struct page *p, const struct tb_diff_launch *l)
         return;
     if (l->kernel[0]) {
         label(p, "kernel");
-        plain(p, l->kernel, sizeof(l->kernel));
+        put_plain(p, l->kernel, sizeof(l->kernel));
+        fputs(l->other[0] ? " | " : "", p->out);
+        plain(p, l->other, sizeof(l->other));
     }
     for (int side = 0; side < 2; side++)
         if (l->side[side].stream_known)

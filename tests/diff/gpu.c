@@ -110,10 +110,11 @@ static void gemm(struct out *o, const struct gpu *g, bool faulty)
 
     o->value[3] = mix64(mix64(o->value[1], o->value[2]), faulty && g->launch);
     (void)snprintf(text, sizeof(text),
-                   "cuda\ngemm\tgrid=%s\tblock=64,1,1\tshared=1024\tsymbol=_Z4gemmIfEvPKT_PS0_i\t"
+                   "cuda\ngemm\tgrid=%s\tblock=64,1,1\tshared=1024\tsymbol=%s\t"
                    "image=%s\n" STREAM_LINE "r f32 cuda:0 [16] - a\nr u8 cuda:0 [64] - b\n"
                    "w f32 cuda:0 [16] - c\n%s",
-                   faulty && g->grid ? g->grid : "2,1,1", g->image ? g->image : "aaaa1111",
+                   faulty && g->grid ? g->grid : "2,1,1",
+                   g->symbol ? g->symbol : "_Z4gemmIfEvPKT_PS0_i", g->image ? g->image : "aaaa1111",
                    g->learnt ? "w u8 cuda:0 [64] - b\n" : "");
     struct tb_store_access a[5] = {at(TB_ALLOC_STREAM + 2, 0, TB_FP_NONE), at(1, 0, TB_FP_NONE),
                                    at(2, 0, TB_FP_NONE), at(3, o->value[3], kind), left(o, g)};

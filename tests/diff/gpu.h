@@ -10,6 +10,7 @@
 /* What a made-up CUDA program does otherwise. */
 struct gpu {
     const char *image, *grid; /* of gemm */
+    const char *symbol;       /* of gemm: that of another instance of the template */
     bool launch;              /* gemm writes something else */
     unsigned graph;           /* one that writes, and reads what it wrote; 2: it writes otherwise */
     bool atomics;             /* so does the sum, which adds by atomics */

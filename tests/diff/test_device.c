@@ -177,6 +177,19 @@ static void test_device__other_code_is_an_algorithm(void **state)
     done(r);
 }
 
+static void test_device__another_instance_of_a_template_is_an_algorithm(void **state)
+{
+    struct gpu a = {0}, b = {.symbol = "_Z4gemmIiEvPKT_PS0_i", .launch = true};
+    struct tb_diff_report *r = compare(&a, &b);
+    const struct tb_diff_root *root = only_root(r, TB_CAUSE_ALGORITHM, 0, "gemm");
+
+    (void)state;
+    assert_evidence(root, "another kernel ran: void gemm<float>(float const*, float*, int) in A, "
+                          "void gemm<int>(int const*, int*, int) in B");
+    assert_text(r, "void gemm<float>(float const*, float*, int) | void gemm<int>(int const*");
+    done(r);
+}
+
 static void test_device__other_code_with_equal_results_is_none(void **state)
 {
     struct gpu a = {0}, b = {.image = "bbbb2222"};
@@ -604,6 +617,7 @@ int main(void)
         T(the_next_command_records_kernels_again),
         T(atomics_explain_what_only_they_can),
         T(other_code_is_an_algorithm),
+        T(another_instance_of_a_template_is_an_algorithm),
         T(other_code_with_equal_results_is_none),
         T(another_launch_shape_is_an_algorithm),
         T(another_kernel_in_an_operator_is_an_algorithm),

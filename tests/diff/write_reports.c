@@ -43,7 +43,7 @@ static void gpu_reports(void)
     struct gpu a = {.snapshot = true, .waits = 1};
     const struct gpu b[] = {
         {.snapshot = true, .launch = true},
-        {.launch = true, .image = "bbbb2222", .grid = "4,1,1"},
+        {.launch = true, .image = "bbbb2222", .grid = "4,1,1", .symbol = "_Z4gemmIiEvPKT_PS0_i"},
         {.batch = true, .waits = 2},
         {.no_fp = true, .late = true},
     };
