@@ -21,7 +21,8 @@ KEYS = {  # key -> (times at least, times at most, values or None)
     "kind": (1, 1, ("python", "numpy", "torch", "data", "cpu", "cuda", "collective", "system")),
     "device": (0, 1, ("host", "softgpu")), "seen": (1, 1, ("output", "trace")), "diff": (0, 1, None),
     "profile": (0, 1, None), "expect": (0, 1, ("same",)), "needs": (0, 1, None), "force": (0, 1, ("yes",)),
-    "vary": (0, 4, None), "env": (0, 4, None), "tries": (0, 1, None), "labels": (0, 1, ("slow",)), "cc": (0, 1, None),
+    "vary": (0, 4, None), "env": (0, 4, None), "tries": (0, 1, None), "options": (0, 1, None),
+    "labels": (0, 1, ("slow",)), "cc": (0, 1, None),
 }
 TITLES = {"python": "Python", "numpy": "NumPy", "torch": "PyTorch on the CPU", "data": "Data loading", "cpu": "CPU: threads and libraries",
           "cuda": "CUDA", "collective": "Collectives", "system": "Operating system"}
