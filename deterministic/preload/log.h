@@ -12,7 +12,7 @@
  *                         payload, padded with zeros to a multiple of 16
  *   beyond `end`          zeros: room that was taken in advance
  *
- * The file grows by pieces; piece k begins at 16384 * (2^k - 1) and is twice as long as the one
+ * The file grows by pieces; piece k begins at 4096 * (2^k - 1) and is twice as long as the one
  * before. No record crosses the border of two pieces: what is left before it stays zero.
  *
  * A writer takes room by moving `end`, fills the record, and stores its first 8 bytes, `head`,
@@ -41,7 +41,7 @@
 #define TB_PRELOAD_LOG_VERSION 1u
 #define TB_PRELOAD_LOG_START 256u
 #define TB_PRELOAD_LOG_ALIGN 16u
-#define TB_PRELOAD_LOG_PIECE 16384u
+#define TB_PRELOAD_LOG_PIECE 4096u
 #define TB_PRELOAD_MAIN 1u
 #define TB_PRELOAD_RECORD_MAX (1u << 20) /* bytes of one record, payload included */
 

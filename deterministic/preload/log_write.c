@@ -41,18 +41,30 @@ static bool take_room(int fd, uint64_t from, uint64_t bytes)
     return r == 0 || r == NOT_THERE;
 }
 
+/* A mapping begins at a border of pages, whose size is at most this. */
+#define PAGE 65536u
+
 static char *map_piece(int fd, unsigned k)
 {
     uint64_t from = piece_start(k), bytes = (uint64_t)TB_PRELOAD_LOG_PIECE << k;
+    uint64_t before = from % PAGE;
     int flags = MAP_SHARED | (bytes <= (1u << 20) ? MAP_POPULATE : 0);
     char *p;
 
     if (!fits_limit(from + bytes) || !take_room(fd, from, bytes))
         return NULL;
-    p = tb_sys_map(bytes, PROT_READ | PROT_WRITE, flags, fd, from);
-    if (p)
-        (void)tb_sys3(SYS_madvise, (long)p, (long)bytes, MADV_DONTFORK);
-    return p;
+    p = tb_sys_map(before + bytes, PROT_READ | PROT_WRITE, flags, fd, from - before);
+    if (!p)
+        return NULL;
+    (void)tb_sys3(SYS_madvise, (long)p, (long)(before + bytes), MADV_DONTFORK);
+    return p + before;
+}
+
+static void unmap_piece(char *p, unsigned k)
+{
+    uint64_t before = piece_start(k) % PAGE;
+
+    tb_sys_unmap(p - before, before + ((uint64_t)TB_PRELOAD_LOG_PIECE << k));
 }
 
 /* Its descriptor is open for a moment only: jobs close all that they find. */
@@ -73,7 +85,7 @@ static char *piece(struct tb_pins_proc *p, unsigned k)
     }
     if (!__atomic_compare_exchange_n(&p->piece[k], &none, here, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
-        tb_sys_unmap(here, (uint64_t)TB_PRELOAD_LOG_PIECE << k);
+        unmap_piece(here, k);
         here = none;
     }
     return here;

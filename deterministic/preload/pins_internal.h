@@ -70,7 +70,7 @@ struct tb_pins_site {
 };
 
 #define TB_PINS_SITES 4096u
-#define TB_PINS_PIECES 18u
+#define TB_PINS_PIECES 20u
 
 enum tb_pins_state { TB_FRESH = 0, TB_NAMED, TB_SETTING_UP, TB_ON };
 

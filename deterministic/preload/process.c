@@ -193,6 +193,9 @@ static void open_once(void)
     }
     for (int i = 0; i < 100000 && __atomic_load_n(&tb_pins.opened, __ATOMIC_ACQUIRE) == 1; i++)
         (void)tb_sys3(SYS_sched_yield, 0, 0, 0);
+    seen = 1; /* a child whose parent's other thread was opening: nobody ends that here */
+    (void)__atomic_compare_exchange_n(&tb_pins.opened, &seen, 3, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_RELAXED);
 }
 
 struct tb_pins_proc *tb_pins_set_up(void)
