@@ -56,7 +56,8 @@ static char *map_piece(int fd, unsigned k)
     p = tb_sys_map(before + bytes, PROT_READ | PROT_WRITE, flags, fd, from - before);
     if (!p)
         return NULL;
-    (void)tb_sys3(SYS_madvise, (long)p, (long)(before + bytes), MADV_DONTFORK);
+    if (tb_pins.wiped)
+        (void)tb_sys3(SYS_madvise, (long)p, (long)(before + bytes), MADV_DONTFORK);
     return p + before;
 }
 

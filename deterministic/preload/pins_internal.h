@@ -94,6 +94,8 @@ struct tb_pins_proc {
 struct tb_pins_image {
     uint32_t opened; /* 0 not yet, 1 being opened, 2 open, 3 off */
     bool named;      /* it has had an identity: whoever finds a fresh proc was forked */
+    bool wiped; /* the kernel wipes proc in a forked child; else a clone(2) goes on in its parent's
+                 * streams and log, and only fork() is seen */
     const struct tb_preload_config *config;
     struct tb_preload_shared *shared; /* NULL: it cannot be had */
     struct tb_pins_proc *proc;

@@ -83,8 +83,7 @@ static struct tb_pins_proc *make_proc(void)
     uint64_t bytes = (sizeof(struct tb_pins_proc) + 4095) & ~4095ull;
     void *p = tb_sys_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (p)
-        (void)tb_sys3(SYS_madvise, (long)p, (long)bytes, MADV_WIPEONFORK);
+    tb_pins.wiped = p && tb_sys3(SYS_madvise, (long)p, (long)bytes, MADV_WIPEONFORK) == 0;
     return p;
 }
 

@@ -230,8 +230,10 @@ static void show_draw(const char *what)
 
 static void wait_all(void)
 {
-    while (wait(NULL) > 0)
-        ;
+    int status;
+
+    while (wait(&status) > 0)
+        need(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child");
 }
 
 static void forks(void)
