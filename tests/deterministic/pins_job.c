@@ -8,7 +8,7 @@
  *   nested           a thread that makes threads, and one of thrd_create()
  *   fork exec vfork spawn system popen clone   children, each prints a draw; exec: this one anew
  *   race N           N children by vfork at once, slowed by chance
- *   list DIR  scan DIR  glob DIR  seek DIR   names of a folder
+ *   list DIR  scan DIR  glob DIR  seek DIR  shared DIR   names of a folder
  *   temp DIR         names that are made there      crypto LIB  draws of that library, and of ours
  *   time             reads the clocks               errno       calls keep it
  *   signal           draws in a handler             closed      a device's number used again
@@ -419,6 +419,62 @@ static void seek(const char *path)
     fflush(stdout);
 }
 
+/** struct reader - a thread that reads a DIR which others read, too */
+struct reader {
+    pthread_t thread;
+    DIR *dir;
+    int count;
+};
+
+static void *read_shared(void *arg)
+{
+    struct reader *r = arg;
+
+    while (readdir(r->dir))
+        r->count++;
+    return NULL;
+}
+
+static int rest_of(DIR *d)
+{
+    int n = 0;
+
+    while (readdir(d))
+        n++;
+    return n;
+}
+
+/* A DIR that threads share gives each entry once; a forked child goes on where its parent was. */
+static void shared_dir(const char *path)
+{
+    struct reader r[4] = {0};
+    DIR *d = opendir(path), *volatile none = NULL;
+    int all, sum = 0, status;
+
+    need(d != NULL && readdir(d) && readdir(d), "opendir");
+    all = 2 + rest_of(d);
+    rewinddir(d);
+    for (int i = 0; i < 4; i++) {
+        r[i].dir = d;
+        need(pthread_create(&r[i].thread, NULL, read_shared, &r[i]) == 0, "pthread_create");
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(r[i].thread, NULL);
+        sum += r[i].count;
+    }
+    need(sum == all, "each entry once");
+    rewinddir(d);
+    need(readdir(d) && readdir(d) && readdir(d), "readdir");
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(rest_of(d) == all - 3 ? 0 : 1);
+    need(waitpid(pid, &status, 0) == pid && status == 0, "the rest in a child");
+    need(rest_of(d) == all - 3 && closedir(d) == 0, "the rest");
+    need(closedir(none) == -1 && errno == EINVAL, "closedir of none");
+    printf("shared %d\n", all);
+    fflush(stdout);
+}
+
 static void temp_one(const char *what, int fd, const char *path)
 {
     struct stat st;
@@ -588,8 +644,8 @@ static int with_argument(const char *name, const char *arg)
     static const struct {
         const char *name;
         void (*run)(const char *);
-    } parts[] = {{"list", list}, {"scan", scan},     {"glob", glob_it}, {"seek", seek},
-                 {"temp", temp}, {"crypto", crypto}, {"closed", closed}};
+    } parts[] = {{"list", list}, {"scan", scan},     {"glob", glob_it},  {"seek", seek},
+                 {"temp", temp}, {"crypto", crypto}, {"closed", closed}, {"shared", shared_dir}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (strcmp(parts[i].name, name) == 0) {

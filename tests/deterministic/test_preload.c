@@ -252,7 +252,7 @@ static void test_preload__listings_come_in_byte_order(void **state)
     assert_int_equal(sum.kind[TB_PRELOAD_LISTING], 4); /* list, and thrice by seek */
 }
 
-static void test_preload__a_big_folder_is_listed_whole(void **state)
+static void test_preload__a_big_folder_is_listed_whole_and_once(void **state)
 {
     char parts[600], path[700];
     int seen = 0;
@@ -277,6 +277,9 @@ static void test_preload__a_big_folder_is_listed_whole(void **state)
         seen++;
     }
     assert_int_equal(seen, 4002);
+    (void)snprintf(path, sizeof(path), "shared '%s'", parts);
+    pins_run_job(&a, path);
+    assert_string_equal(a.output, "shared 4002\n");
 }
 
 static void temp_names(struct pins_run *r, uint64_t seed, const char *folder)
@@ -616,7 +619,7 @@ int main(void)
         TEST(what_it_must_keep_it_keeps),
         TEST(switched_off_it_passes_everything_on),
         TEST(listings_come_in_byte_order),
-        TEST(a_big_folder_is_listed_whole),
+        TEST(a_big_folder_is_listed_whole_and_once),
         TEST(temporary_names_follow_the_seed_and_stay_unique),
         TEST(time_is_counted_by_caller),
         TEST(the_log_has_what_was_given),
