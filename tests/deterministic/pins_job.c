@@ -294,6 +294,14 @@ static void kill_it(void)
     raise(SIGKILL);
 }
 
+static void vfork_with(char *const argv[])
+{
+    if (vfork() == 0) {
+        execv(self, argv);
+        _exit(1);
+    }
+}
+
 /* N at once: each prints a line, which says whose it is by its rank */
 static void race(int n)
 {
@@ -306,10 +314,8 @@ static void race(int n)
         argv[2] = number[i];
         if (i % 2)
             need(posix_spawn(&pid, self, NULL, NULL, argv, environ) == 0, "posix_spawn");
-        else if (vfork() == 0) {
-            execv(self, argv);
-            _exit(1);
-        }
+        else
+            vfork_with(argv);
     }
     wait_all();
 }
