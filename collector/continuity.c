@@ -217,6 +217,7 @@ struct look {
     const struct tb_site *site;
     uint64_t row;
     bool ordered; /* @at is known */
+    bool torn;    /* its fingerprints may hold what another node of its graph was writing */
     struct tb_work_order at;
 };
 
@@ -391,7 +392,7 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
                            .lane = l->at.lane,
                            .clock = l->ordered ? l->at.clock : 0,
                            .written = mode == 'w'};
-        bool known = s->contiguous && a[i].fp_kind == TB_FP_BYTES;
+        bool known = s->contiguous && a[i].fp_kind == TB_FP_BYTES && !l->torn;
         if (s->mode != mode || a[i].alloc == 0 || a[i].alloc >= TB_ALLOC_RNG || e.lo >= e.hi)
             continue;
         if (strncmp(s->device, "cuda", 4) != 0) {
@@ -416,11 +417,13 @@ void tb_continuity_event(struct tb_merge *m, struct tb_sink *sink, const struct 
 {
     struct look l = {
         .m = m, .sink = sink, .event = e, .site = tb_store_site(sink->store, e->site), .row = row};
+    size_t n;
 
     if (!m->continuity && begins(e))
         m->continuity = tb_continuity_new(0);
     if (!m->continuity || !l.site)
         return;
+    l.torn = tb_site_value(l.site, "torn", &n) != NULL;
     if (m->continuity->order)
         l.ordered = tb_order_event(m->continuity->order, e, l.site, a, &l.at);
     if (m->continuity->suspects)

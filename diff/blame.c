@@ -195,6 +195,7 @@ static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint6
         return TB_OK;
     struct root *r = &b->res.roots[*number - 1];
     r->r.torn = torn;
+    r->r.of_node = site_torn(x->site);
     fill_outputs(r, x, y, o);
     note_reads(r, x);
     return TB_OK;

@@ -111,6 +111,11 @@ bool site_says(const struct tb_site *s, const char *key, const char *want)
     return strcmp(text, want) == 0;
 }
 
+bool site_torn(const struct tb_site *s)
+{
+    return s && site_says(s, "torn", "1");
+}
+
 bool site_launches(const struct tb_site *s)
 {
     char grid[40];

@@ -581,11 +581,11 @@ static enum tb_status drop_settled(struct tb_diff_report *rep)
         return TB_OK;
     for (size_t i = 0; i < rep->root_count; i++)
         n += rep->roots[i].count;
-    enum tb_status st =
-        add_line(&rep->notes, &rep->note_count, 1,
-                 "%" PRIu64 " fingerprint%s differ%s, taken while another stream may have written "
-                 "there; those that were taken behind both are equal (first: %.120s)",
-                 n, plural(n), n == 1 ? "s" : "", rep->roots[0].summary);
+    enum tb_status st = add_line(
+        &rep->notes, &rep->note_count, 1,
+        "%" PRIu64 " fingerprint%s differ%s, taken while another stream or node of its "
+        "graph may have written there; those that were taken behind both are equal (first: %.120s)",
+        n, plural(n), n == 1 ? "s" : "", rep->roots[0].summary);
     free(rep->roots);
     rep->roots = NULL;
     rep->root_count = 0;
@@ -600,9 +600,10 @@ static void set_verdict(struct report_builder *rb)
     if (all_may_be_torn(rep)) {
         rep->verdict = TB_DIFF_UNKNOWN;
         (void)snprintf(rep->reason, sizeof(rep->reason),
-                       "%.100s differs, and nothing after it: it may hold what another stream "
-                       "wrote meanwhile, in a part that twinbit cannot tell from its own",
-                       rep->roots[0].summary);
+                       "%.100s differs, and nothing after it: it may hold what another %s wrote "
+                       "meanwhile, in a part that twinbit cannot tell from its own",
+                       rep->roots[0].summary,
+                       rep->roots[0].of_node ? "node of its graph" : "stream");
     } else if (rep->root_count) {
         rep->verdict = TB_DIFF_DIVERGED;
         (void)snprintf(rep->reason, sizeof(rep->reason), "%zu root%s, first: %.200s",

@@ -206,6 +206,7 @@ struct tb_diff_root {
     uint32_t epoch;    /* collectives of its process before it */
     uint64_t count;    /* times it was seen, grouped by cause and place */
     uint64_t infected; /* events that follow from it */
+    bool of_node;      /* of a node that nothing orders with another one of its graph */
     bool torn;    /* nothing but fingerprints that may hold what another stream wrote meanwhile */
     bool settled; /* ... and what was hashed behind both is equal */
     uint64_t only_a, only_b; /* CONTROL_FLOW: operators that ran in one run only */

@@ -267,6 +267,8 @@ bool host_may_write(const struct ev *e, uint32_t i);
 uint64_t site_alike(const struct tb_site *s);
 /** site_says - has @key the value @want in the detail of its name? */
 bool site_says(const struct tb_site *s, const char *key, const char *want);
+/** site_torn - may nodes of its graph write what its fingerprints are of, meanwhile? NULL: no */
+bool site_torn(const struct tb_site *s);
 /** site_launches - is it one of launches, of kernels or graphs? */
 bool site_launches(const struct tb_site *s);
 /** note_stream - the stream of a root's event; fill_launch - all the rest of r->r.launch */

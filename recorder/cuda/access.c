@@ -272,13 +272,13 @@ static bool extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
         return false;
     }
     tb_cu_extent(a, offset, from, bytes);
-    if (a->split || !w->order)
-        return !a->split;
-    if (unordered(w, &a->write, *from, *bytes)) {
+    if (!a->split && w->order && unordered(w, &a->write, *from, *bytes)) {
         (void)check_order(w, a, mode, *from, *bytes);
         tb_cu_split(a);
         tb_cu_extent(a, offset, from, bytes);
     }
+    if (tb_unlikely(w->cuts != NULL))
+        tb_cu_cut(w->cuts, a->ordinal, offset, from, bytes);
     return !a->split;
 }
 
@@ -293,7 +293,11 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
         tb_cu_unsure(w, address);
         return false;
     }
-    *access = (struct tb_cu_access){.word = word, .dtype = dtype, .name = name};
+    *access = (struct tb_cu_access){.word = word,
+                                    .dtype = dtype,
+                                    .name = name,
+                                    .pointer = address - a->base,
+                                    .by_pointer = bytes == 0};
     bool guessed = extent_of(w, a, mode, address - a->base, &from, &bytes);
     access_of(w, a, mode, from, bytes, guessed, access);
     put(w, access);

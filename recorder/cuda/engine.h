@@ -323,6 +323,7 @@ void tb_cu_undraw(struct tb_cu_ctx *c, uint64_t ticket);
 
 /* ---------------------------------------------------------------- work */
 
+struct tb_cu_cuts;
 #define TB_CU_ACCESSES 512u
 #define TB_CU_WORK_SNAPS 64u
 #define TB_CU_SNAPSHOTS 32u /* events that are wanted, at most */
@@ -345,7 +346,8 @@ enum tb_cu_access_flags {
 struct tb_cu_access {
     struct tb_cu_alloc *alloc; /* NULL: mode q */
     uint64_t ordinal, offset, bytes;
-    uint64_t twin; /* DEVICE address of the same bytes, where these may not be read; 0: none */
+    uint64_t pointer; /* offset of the argument that leads there */
+    uint64_t twin;    /* DEVICE address of the same bytes, where these may not be read; 0: none */
     uint64_t ticket;
     uint64_t before;  /* CHANGE: of the hash before the work */
     uint32_t version; /* of @alloc */
@@ -353,8 +355,9 @@ struct tb_cu_access {
     uint32_t rate;    /* of sampling, 0: all */
     uint16_t word;    /* offset in the parameters; 0xffff: see @name */
     uint8_t mode, dtype, flags;
-    bool guessed; /* the extent is all that a pointer may be for */
-    bool by_code; /* TB_CFG_LEARN: the code may write it */
+    bool by_pointer; /* what of the allocation @pointer is for */
+    bool guessed;    /* the extent is all that a pointer may be for */
+    bool by_code;    /* TB_CFG_LEARN: the code may write it */
     const char *name;
 };
 
@@ -397,13 +400,15 @@ struct tb_cu_work {
     bool torn;                /* it met another stream's use of the same memory */
     bool leaves;              /* what is read goes to the host: it is hashed, always */
     bool settles;             /* some of what it reads is hashed this once */
+    bool torn_here;           /* its own fingerprints are: those of a graph's node */
     bool learns;              /* what it writes is not known from its code but learnt */
     bool snapshot;            /* the user wants its bytes */
     uint32_t n, snaps;
     uint64_t args, open, seq;
-    const char *missing;       /* why fingerprints are missing, NULL: none is */
-    struct tb_cu_plan *plan;   /* was made of it; NULL: none */
-    struct tb_cu_learn *learn; /* NULL: it does not learn, or cannot */
+    const struct tb_cu_cuts *cuts; /* extents end there, too; NULL: none do */
+    const char *missing;           /* why fingerprints are missing, NULL: none is */
+    struct tb_cu_plan *plan;       /* was made of it; NULL: none */
+    struct tb_cu_learn *learn;     /* NULL: it does not learn, or cannot */
     uint64_t plan_stamp;
     uint64_t hashed;        /* bytes so far */
     uint64_t torn_seq;      /* event of that use */
@@ -433,6 +438,10 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
 void tb_cu_add_range(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes,
                      const char *name);
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name);
+/** tb_cu_cut - what @pointer is for of the @bytes from @from on, in an allocation of that ordinal
+ */
+void tb_cu_cut(const struct tb_cu_cuts *c, uint64_t ordinal, uint64_t pointer, uint64_t *from,
+               uint64_t *bytes);
 /** tb_cu_add_part - one to @bytes of @a from @from on, in which a caching allocator has no block */
 void tb_cu_add_part(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, uint64_t from,
                     uint64_t bytes, const char *name);

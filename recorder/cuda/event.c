@@ -189,6 +189,9 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
     if (tb_unlikely(w->torn))
         tb_cu_cover(1, w->torn_seq, "cuda", w->name,
                     "memory was used by streams at once: fingerprints of it may be torn");
+    if (tb_unlikely(w->torn_here))
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
+                    "memory was used by nodes of a graph at once: fingerprints of it may be torn");
     if (tb_unlikely(w->beyond))
         tb_cu_cover(1, w->seq, "cuda", w->name,
                     "pinned memory that it may reach through memory is not hashed");

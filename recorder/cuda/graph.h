@@ -4,8 +4,9 @@
  *
  * graph.c has the calls and the event of a launch as a whole; graph_list.c lists a graph's nodes,
  * and graph_nodes.c finds out what they do; graph_clone.c lets the job instantiate a clone with
- * hashes; graph_hash.c keeps these hashes what they should be and writes the events of nodes. Start
- * at struct tb_cu_exec.
+ * hashes; graph_hash.c keeps these hashes what they should be and writes the events of nodes;
+ * graph_order.c knows which node is before which, and graph_branch.c what follows from that for
+ * the hashes. Start at struct tb_cu_exec.
  */
 #ifndef TB_RECORDER_CUDA_GRAPH_H
 #define TB_RECORDER_CUDA_GRAPH_H
@@ -20,9 +21,22 @@ struct tb_cu_graph_job {
     uint64_t rate;
 };
 
+#define TB_CU_PLACE 64u
+#define TB_CU_NO_NODE UINT32_MAX
+
+/** struct tb_cu_graph_place - where a hash is that waits for more than its own node */
+struct tb_cu_graph_place {
+    uint32_t graph;     /* index of the child graph it is in, TB_CU_NO_NODE: the graph itself */
+    uint32_t behind, n; /* it is behind the first `behind` of these nodes, before the others */
+    uint32_t node[TB_CU_PLACE];
+};
+
 /** struct tb_cu_graph_hash - a node of ours before or behind one of the job's */
 struct tb_cu_graph_hash {
-    uint64_t node; /* in the clone, 0: nothing is hashed there */
+    uint64_t node;                   /* in the clone, 0: nothing is hashed there */
+    struct tb_cu_graph_place *place; /* kept when it is not in use */
+    bool moved;                      /* it is where `place` says, not right behind its node */
+    bool torn;                       /* a node that nothing orders with it writes what it reads */
     struct tb_cu_graph_job *job;
     uint32_t job_room;         /* what there is memory for */
     uint32_t jobs, room, slot; /* slot: of its first ticket, from the exec's */
@@ -31,6 +45,8 @@ struct tb_cu_graph_hash {
 /** struct tb_cu_node - a node; behind one that is a child graph come that graph's nodes */
 struct tb_cu_node {
     struct tb_cu_node *next;
+    uint32_t index;                        /* in the list */
+    bool cut;                              /* its extents end where others' pointers begin */
     uint64_t handle;                       /* CUgraphNode in the graph the exec was made from */
     uint64_t twin;                         /* in the clone with hashes, 0: there is none */
     struct tb_cu_graph_hash before, after; /* of what it reads (TB_CFG_INPUTS), and writes */
@@ -61,6 +77,41 @@ struct tb_cu_base {
     struct tb_cu_use use;
 };
 
+/** struct tb_cu_graph_edges - by index, in the order of `to`; not those into child graphs */
+struct tb_cu_graph_edges {
+    struct tb_cu_graph_edge {
+        uint32_t from, to;
+    } * edge;
+    uint32_t n, room;
+};
+
+/** struct tb_cu_graph_order - what is before what; graph_order.c */
+struct tb_cu_graph_order {
+    enum {
+        TB_CU_ORDER_NEW,
+        TB_CU_ORDER_CHAIN, /* nodes are all in a row */
+        TB_CU_ORDER_KNOWN,
+        TB_CU_ORDER_UNKNOWN /* too many branches */
+    } state;
+    uint32_t points, width, stride;
+    struct tb_cu_graph_point {
+        uint32_t chain, at; /* at: from 1 */
+    } * point;              /* of nodes; then of the ends of child graphs */
+    uint32_t *end, *parent; /* of nodes: point of its end, index of its child graph */
+    uint32_t *length;       /* of chains */
+    uint32_t *clock;        /* a row a point: how much of each chain is before it, itself too */
+    size_t bytes, point_bytes;
+};
+
+/** struct tb_cu_cuts - offsets in allocations, sorted; where extents of nodes end */
+struct tb_cu_cuts {
+    struct tb_cu_key {
+        uint64_t a, b; /* ordinal and offset */
+        uint32_t i;
+    } * at;
+    uint32_t n, room;
+};
+
 /** struct tb_cu_exec - an executable graph */
 struct tb_cu_exec {
     struct tb_cu_exec *next_free;
@@ -70,6 +121,10 @@ struct tb_cu_exec {
     bool memory;                              /* it allocates or frees memory */
     bool signals;                             /* it records or waits for events of streams */
     struct tb_cu_node *first, **last, *found; /* found: by the last search */
+    uint32_t nodes;
+    struct tb_cu_graph_edges edges;
+    struct tb_cu_graph_order order;
+    struct tb_cu_cuts cuts;
     /* where nodes are hashed one by one */
     CUgraph clone; /* NULL: the graph is hashed as a whole */
     struct tb_cu_ctx *ctx;
@@ -134,6 +189,27 @@ bool tb_cu_node_works(const struct tb_cu_node *n);
 /** tb_cu_node_accesses - what it reads and writes; under the lock */
 void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n);
 
+/* ---------------------------------------------------------------- graph_order.c */
+
+/** tb_cu_graph_edge - node @to comes behind @from; in the order of @to */
+void tb_cu_graph_edge(struct tb_cu_exec *x, uint32_t from, uint32_t to);
+/** tb_cu_graph_branches - are there nodes that nothing orders, or so many that it is not known? */
+bool tb_cu_graph_branches(struct tb_cu_exec *x);
+/** tb_cu_graph_before - does node @a end before @b begins? tb_cu_graph_chain - @a is in that chain;
+ * both only in state TB_CU_ORDER_KNOWN */
+bool tb_cu_graph_before(const struct tb_cu_exec *x, uint32_t a, uint32_t b);
+uint32_t tb_cu_graph_chain(const struct tb_cu_exec *x, uint32_t a);
+void tb_cu_graph_order_drop(struct tb_cu_exec *x);
+/** tb_cu_graph_room - @*p, with @used items of @size, gets room for @need; false: no memory */
+bool tb_cu_graph_room(void **p, uint32_t *room, uint32_t used, uint32_t need, size_t size);
+
+/* ---------------------------------------------------------------- graph_branch.c */
+
+/** tb_cu_graph_part - of nodes that nothing orders: cut their extents, find a place for hashes
+ * that may have one (@free), say which may be torn. @w: scratch */
+void tb_cu_graph_part(struct tb_cu_exec *x, struct tb_cu_work *w, bool free);
+void tb_cu_graph_part_drop(struct tb_cu_exec *x);
+
 /* ---------------------------------------------------------------- graph_clone.c */
 
 /* around the calls; the second of a pair is true if there was a clone */
@@ -151,6 +227,11 @@ bool tb_cu_graph_node_exit(struct tb_cuda_call *c);
  * the node that it is to update has some, NULL: as it needs them. @w: scratch */
 bool tb_cu_graph_add_hashes(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
                             const struct tb_cu_node *like, struct tb_cu_work *w);
+/** tb_cu_graph_add_moved - its hash, behind the first @behind of @node and before the others */
+bool tb_cu_graph_add_moved(const struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
+                           const CUgraphNode *node, uint32_t behind, uint32_t count);
+/** tb_cu_graph_look - the accesses of @n into @w, which is nobody's event */
+void tb_cu_graph_look(struct tb_cu_work *w, const struct tb_cu_exec *x, const struct tb_cu_node *n);
 /** tb_cu_graph_launching - before a launch: hashes are brought up to date, tickets drawn */
 void tb_cu_graph_launching(struct tb_cu_exec *x, CUstream stream, bool per_thread);
 /** tb_cu_graph_nodes_launched - behind it: an event for each node */

@@ -90,20 +90,92 @@ static bool find_twin(struct tb_cu_node *n, CUgraph graph, CUgraph *inside)
 
 /* ---------------------------------------------------------------- clones */
 
-static bool instrument_all(struct tb_cu_exec *x, CUgraph clone, const struct tb_cu_node *like)
+/* Twins of all nodes; those that hash for another graph go. */
+static bool find_twins(struct tb_cu_exec *x, CUgraph clone)
 {
-    struct tb_cu_work *w = tb_cu_work_new(TB_EV_LAUNCH, "graph", NULL, false);
     CUgraph at[TB_CU_GRAPH_DEPTH + 2] = {clone};
-    bool ok = w != NULL;
+    bool ok = true;
 
     for (struct tb_cu_node *n = x->first; ok && n; n = n->next) {
         ok = find_twin(n, at[n->depth], &at[n->depth + 1]);
         if (ok && n->ours) /* it has another's word */
             ok = tb_cu.driver.cuGraphDestroyNode((CUgraphNode)(uintptr_t)n->twin) == CUDA_SUCCESS;
-        else if (ok)
+    }
+    return ok;
+}
+
+static bool graph_in(const struct tb_cu_node *child, CUgraph *out)
+{
+    return tb_cu.driver.cuGraphChildGraphNodeGetGraph((CUgraphNode)(uintptr_t)child->twin, out) ==
+           CUDA_SUCCESS;
+}
+
+/* Hashes right before and behind their nodes. */
+static bool add_near(struct tb_cu_exec *x, CUgraph clone, const struct tb_cu_node *like,
+                     struct tb_cu_work *w)
+{
+    CUgraph at[TB_CU_GRAPH_DEPTH + 2] = {clone};
+    bool ok = true;
+
+    for (struct tb_cu_node *n = x->first; ok && n; n = n->next) {
+        if (n->type == CU_GRAPH_NODE_TYPE_GRAPH)
+            ok = graph_in(n, &at[n->depth + 1]);
+        if (ok && !n->ours)
             ok = tb_cu_graph_add_hashes(x, at[n->depth], n, like, w);
         like = like ? like->next : NULL;
     }
+    return ok;
+}
+
+/* The hash of @n, where @p says; its indices begin with @first. It may lie outside of an update. */
+static bool add_far(struct tb_cu_exec *x, CUgraph clone, struct tb_cu_node *n,
+                    const struct tb_cu_graph_place *p, struct tb_cu_node *const *list,
+                    uint32_t first)
+{
+    CUgraphNode node[TB_CU_PLACE];
+    CUgraph graph = clone;
+
+    if (first ? p->graph == TB_CU_NO_NODE || p->graph + 1 < first : false)
+        return true;
+    if (p->graph != TB_CU_NO_NODE && p->graph >= first && !graph_in(list[p->graph - first], &graph))
+        return false;
+    for (uint32_t i = 0; i < p->n; i++)
+        node[i] = (CUgraphNode)(uintptr_t)list[p->node[i] - first]->twin;
+    return tb_cu_graph_add_moved(x, graph, n, node, p->behind, p->n);
+}
+
+/* Hashes that wait for more than their nodes: when all nodes have their twins. */
+static bool add_moved(struct tb_cu_exec *x, CUgraph clone, const struct tb_cu_node *like)
+{
+    uint32_t first = like ? like->index : 0, moved = 0, room = 0;
+    struct tb_cu_node **list = NULL;
+    bool ok = true;
+
+    for (const struct tb_cu_node *n = x->first; n; n = n->next)
+        moved += n->after.moved;
+    if (!moved)
+        return true;
+    if (!tb_cu_graph_room((void **)&list, &room, 0, x->nodes, sizeof(struct tb_cu_node *)))
+        return false;
+    for (struct tb_cu_node *n = x->first; n; n = n->next)
+        list[n->index] = n;
+    for (struct tb_cu_node *n = x->first; ok && n; n = n->next) {
+        if (n->after.moved)
+            ok = add_far(x, clone, n, like ? like->after.place : n->after.place, list, first);
+        like = like ? like->next : NULL;
+    }
+    tb_cu.api->unpool(list, room * sizeof(struct tb_cu_node *));
+    return ok;
+}
+
+static bool instrument_all(struct tb_cu_exec *x, CUgraph clone, const struct tb_cu_node *like)
+{
+    struct tb_cu_work *w = tb_cu_work_new(TB_EV_LAUNCH, "graph", NULL, false);
+    bool ok = w && find_twins(x, clone);
+
+    if (ok && !like)
+        tb_cu_graph_part(x, w, true);
+    ok = ok && add_near(x, clone, like, w) && add_moved(x, clone, like);
     tb_cu_work_drop(w);
     return ok;
 }

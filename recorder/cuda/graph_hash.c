@@ -79,14 +79,20 @@ static bool keep_jobs(struct tb_cu_graph_hash *h, const struct tb_cu_graph_job *
     return true;
 }
 
-/* The accesses of a node, into a work that is nobody's event. */
-static void look(struct tb_cu_work *w, struct tb_cu_exec *x, const struct tb_cu_node *n)
+static void accesses_of(struct tb_cu_work *w, const struct tb_cu_exec *x,
+                        const struct tb_cu_node *n)
+{
+    w->cuts = n->cut ? &x->cuts : NULL;
+    tb_cu_node_accesses(w, n);
+}
+
+void tb_cu_graph_look(struct tb_cu_work *w, const struct tb_cu_exec *x, const struct tb_cu_node *n)
 {
     w->n = 0;
     w->hashed = 0;
     w->ctx = x->ctx;
     tb_cu_lock();
-    tb_cu_node_accesses(w, n);
+    accesses_of(w, x, n);
     tb_cu_unlock();
 }
 
@@ -150,6 +156,22 @@ static bool insert_before(const struct tb_cu_exec *x, CUgraph clone, struct tb_c
     return add_edges(clone, hash, &twin, 1);
 }
 
+bool tb_cu_graph_add_moved(const struct tb_cu_exec *x, CUgraph graph, struct tb_cu_node *n,
+                           const CUgraphNode *node, uint32_t behind, uint32_t count)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+    CUgraphNode next[TB_CU_PLACE], hash;
+    struct tb_fpd_batch b;
+    void *params[1];
+
+    memcpy(next, node + behind, (count - behind) * sizeof(*node));
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->after, &b, params);
+    if (d->cuGraphAddKernelNode_v2(&hash, graph, node, behind, &p) != CUDA_SUCCESS)
+        return false;
+    n->after.node = HANDLE(hash);
+    return add_edges(graph, hash, next, count - behind);
+}
+
 /* Slots that are kept for a node, in case it has more to hash after a change. */
 static uint32_t room_for(uint32_t jobs)
 {
@@ -178,12 +200,13 @@ bool tb_cu_graph_add_hashes(struct tb_cu_exec *x, CUgraph graph, struct tb_cu_no
 {
     w->n = 0;
     if (tb_cu_node_works(n) && !(n->kernel && n->kernel->filtered))
-        look(w, x, n);
+        tb_cu_graph_look(w, x, n);
     if (plan(x, &n->before, like ? &like->before : NULL, w, TB_CU_BEFORE) &&
         !insert_before(x, graph, n))
         return false;
-    return !plan(x, &n->after, like ? &like->after : NULL, w, TB_CU_HASH) ||
-           insert_after(x, graph, n);
+    bool wanted = plan(x, &n->after, like ? &like->after : NULL, w, TB_CU_HASH);
+    n->after.moved = wanted && (like ? like->after.moved : n->after.moved);
+    return !wanted || n->after.moved || insert_after(x, graph, n);
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -211,7 +234,7 @@ static void follow(struct tb_cu_exec *x, struct tb_cu_node *n, struct tb_cu_work
 {
     if (!n->before.node && !n->after.node)
         return;
-    look(w, x, n);
+    tb_cu_graph_look(w, x, n);
     follow_one(x, &n->before, w, TB_CU_BEFORE);
     follow_one(x, &n->after, w, TB_CU_HASH);
 }
@@ -223,6 +246,7 @@ static void follow_all(struct tb_cu_exec *x, struct tb_cu_work *w)
     tb_cu_unlock();
     if (x->seen == changes && !x->changed)
         return;
+    tb_cu_graph_part(x, w, false);
     for (struct tb_cu_node *n = x->first; !x->why && n; n = n->next)
         follow(x, n, w);
     x->seen = changes;
@@ -368,10 +392,11 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
     memcpy(w->shape.grid, n->grid, sizeof(w->shape.grid));
     memcpy(w->shape.block, n->block_dim, sizeof(w->shape.block));
     w->shape.shared = n->shared;
-    tb_cu_detail(w, "\tgraph=1");
+    w->torn_here = n->before.torn || n->after.torn;
+    tb_cu_detail(w, w->torn_here ? "\tgraph=1\ttorn=1" : "\tgraph=1");
     tb_cu_lock();
     w->order = tb_cu_stream(stream, per_thread);
-    tb_cu_node_accesses(w, n);
+    accesses_of(w, x, n);
     tb_cu_split_uses(w, false);
     claim(x, n, w);
     tb_cu_unlock();

@@ -9,14 +9,14 @@
 struct list {
     CUgraphNode *node, *near;
     CUgraphEdgeData *edge;
-    uint32_t *order, *stack;
-    uint8_t *state; /* enum state */
+    uint32_t *order, *stack, *index; /* index: of nodes that are in the exec's list */
+    uint8_t *state;                  /* enum state */
     size_t count, ordered;
 };
-enum state { NEW, BEGUN };
+enum state { NEW, BEGUN, TAKEN };
 
 #define EACH                                                                                       \
-    (2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData) + 2 * sizeof(uint32_t) + sizeof(uint8_t))
+    (2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData) + 3 * sizeof(uint32_t) + sizeof(uint8_t))
 
 static void collect(struct tb_cu_exec *x, CUgraph graph, unsigned depth);
 
@@ -48,13 +48,17 @@ static size_t place_of(const struct list *l, size_t at, CUgraphNode node)
 
 /* Its place and those of what comes before it, in the order of its edges: so cuGraphExecUpdate()
  * pairs nodes of two graphs. */
-static uint64_t shape_of(const struct list *l, size_t at)
+static uint64_t shape_of(struct tb_cu_exec *x, const struct list *l, size_t at)
 {
     size_t n = edges_of(l, at);
     uint64_t shape = tb_cu_mix(n, at);
 
-    for (size_t i = 0; i < n; i++)
-        shape = tb_cu_mix(shape, place_of(l, at, l->near[i]));
+    for (size_t i = 0; i < n; i++) {
+        size_t place = place_of(l, at, l->near[i]);
+        shape = tb_cu_mix(shape, place);
+        if (l->state[place] == TAKEN && place != at) /* else it is a cycle */
+            tb_cu_graph_edge(x, l->index[place], l->index[at]);
+    }
     return shape;
 }
 
@@ -110,7 +114,9 @@ static void take_in(struct tb_cu_exec *x, const struct list *l, size_t at, unsig
         x->partial = true;
         return;
     }
-    n->shape = shape_of(l, at);
+    l->index[at] = n->index;
+    n->shape = shape_of(x, l, at);
+    l->state[at] = TAKEN;
     tb_cu_node_look(x, n, handle);
     if (type != CU_GRAPH_NODE_TYPE_GRAPH)
         return;
@@ -132,7 +138,8 @@ static bool list_of(struct list *l, CUgraph graph, size_t count)
     l->edge = (CUgraphEdgeData *)(l->near + count);
     l->order = (uint32_t *)(l->edge + count);
     l->stack = l->order + count;
-    l->state = (uint8_t *)(l->stack + count);
+    l->index = l->stack + count;
+    l->state = (uint8_t *)(l->index + count);
     l->count = count;
     return tb_cu.driver.cuGraphGetNodes(graph, l->node, &l->count) == CUDA_SUCCESS &&
            l->count <= count;

@@ -41,13 +41,15 @@ struct tb_cu_node *tb_cu_node_add(struct tb_cu_exec *x, uint64_t handle, uint8_t
     else
         n = tb_cu_small(sizeof(*n));
     if (n) {
-        *n = (struct tb_cu_node){.handle = handle,
-                                 .type = type,
-                                 .depth = (uint8_t)depth,
-                                 .block = n->block,
-                                 .block_room = n->block_room,
-                                 .before = {.job = n->before.job, .job_room = n->before.job_room},
-                                 .after = {.job = n->after.job, .job_room = n->after.job_room}};
+        *n = (struct tb_cu_node){
+            .index = x->nodes++,
+            .handle = handle,
+            .type = type,
+            .depth = (uint8_t)depth,
+            .block = n->block,
+            .block_room = n->block_room,
+            .before = {.job = n->before.job, .job_room = n->before.job_room},
+            .after = {.job = n->after.job, .job_room = n->after.job_room, .place = n->after.place}};
         *x->last = n;
         x->last = &n->next;
     } else {
@@ -59,6 +61,8 @@ struct tb_cu_node *tb_cu_node_add(struct tb_cu_exec *x, uint64_t handle, uint8_t
 
 void tb_cu_nodes_clear(struct tb_cu_exec *x)
 {
+    tb_cu_graph_order_drop(x);
+    tb_cu_graph_part_drop(x);
     tb_cu_lock();
     while (x->first) {
         struct tb_cu_node *n = x->first;
@@ -68,6 +72,7 @@ void tb_cu_nodes_clear(struct tb_cu_exec *x)
     }
     x->last = &x->first;
     x->found = NULL;
+    x->nodes = 0;
     x->partial = x->conditional = x->memory = x->signals = false;
     tb_cu_unlock();
 }
@@ -278,6 +283,8 @@ void tb_cu_node_adopt(struct tb_cu_node *n, struct tb_cu_node *from)
     adopt_hash(&was.after, &from->after);
     *n = *from;
     n->next = was.next;
+    n->index = was.index;
+    n->cut = was.cut;
     n->handle = was.handle;
     n->twin = was.twin;
     n->before = was.before;

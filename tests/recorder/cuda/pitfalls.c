@@ -23,7 +23,7 @@
 
 struct cuda cu;
 static CUcontext context;
-static CUfunction fill, by_struct, by_table, by_global, by_distance, wild;
+static CUfunction fill, by_struct, by_table, by_global, by_distance, gather, wild;
 static CUmodule module;
 
 static const char image[] =
@@ -54,6 +54,12 @@ static const char image[] =
     " ld.param.u64 %d0, [p]; ld.param.u64 %d1, [d]; ld.param.u32 %r0, [v];\n"
     " cvta.to.global.u64 %d0, %d0; add.u64 %d0, %d0, %d1; mov.u32 %r1, %tid.x;\n"
     " mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d0, %d2; st.global.u32 [%d3], %r0; ret; }\n"
+    ".visible .entry gather(.param .u64 p, .param .u64 d, .param .u64 q) {\n"
+    " .reg .b32 %r<2>; .reg .b64 %d<5>;\n"
+    " ld.param.u64 %d0, [p]; ld.param.u64 %d1, [d]; ld.param.u64 %d3, [q];\n"
+    " cvta.to.global.u64 %d0, %d0; cvta.to.global.u64 %d3, %d3; add.u64 %d0, %d0, %d1;\n"
+    " mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d0, %d0, %d2;\n"
+    " add.u64 %d3, %d3, %d2; ld.global.u32 %r0, [%d0]; st.global.u32 [%d3], %r0; ret; }\n"
     ".visible .entry wild() { .reg .b64 %d<2>; mov.u64 %d0, 64; st.global.u64 [%d0], %d0; ret; }\n";
 
 void must_be(int result, int want, const char *what, int line)
@@ -95,6 +101,7 @@ static void load(void)
     OK(cu.cuModuleGetFunction(&by_table, module, "by_table"));
     OK(cu.cuModuleGetFunction(&by_global, module, "by_global"));
     OK(cu.cuModuleGetFunction(&by_distance, module, "by_distance"));
+    OK(cu.cuModuleGetFunction(&gather, module, "gather"));
     OK(cu.cuModuleGetFunction(&wild, module, "wild"));
 }
 
@@ -109,6 +116,16 @@ void pitfalls_begin(void)
 CUfunction pitfalls_fill(void)
 {
     return fill;
+}
+
+CUfunction pitfalls_by_distance(void)
+{
+    return by_distance;
+}
+
+CUfunction pitfalls_gather(void)
+{
+    return gather;
 }
 
 static CUdeviceptr memory(size_t bytes)
@@ -587,6 +604,14 @@ static const struct {
     {"elsewhere", pitfalls_elsewhere, false},
     {"split", pitfalls_split, false},
     {"split_thread", pitfalls_split_thread, false},
+    {"branch_halves", pitfalls_branch_halves, false},
+    {"branch_base", pitfalls_branch_base, false},
+    {"branch_stuck", pitfalls_branch_stuck, false},
+    {"branch_child", pitfalls_branch_child, false},
+    {"branch_change", pitfalls_branch_change, false},
+    {"branch_read", pitfalls_branch_read, false},
+    {"branch_update", pitfalls_branch_update, false},
+    {"branch_many", pitfalls_branch_many, false},
 };
 
 int main(int argc, char **argv)

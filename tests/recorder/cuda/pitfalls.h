@@ -64,6 +64,8 @@
     X(cuGraphChildGraphNodeGetGraph)                                                               \
     X(cuGraphGetNodes)                                                                             \
     X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuGraphExecChildGraphNodeSetParams)                                                          \
+    X(cuGraphExecUpdate_v2)                                                                        \
     X(cuGraphExecKernelNodeSetParams)                                                              \
     X(cuGraphExecDestroy)                                                                          \
     X(cuGraphLaunch)
@@ -82,11 +84,14 @@ void must_be(int result, int want, const char *what, int line);
 #define IS(call, want) must_be((int)(call), (int)(want), #call, __LINE__)
 #define OK(call) IS(call, CUDA_SUCCESS)
 
-/** pitfalls_begin - this thread has device 0 and the kernels of pitfalls_fill(p, value, n) */
+/** pitfalls_begin - this thread has device 0 and the kernels of pitfalls_fill(p, value, n),
+ * pitfalls_by_distance(p, distance, value) and pitfalls_gather(p, distance, to) */
 void pitfalls_begin(void);
 CUfunction pitfalls_fill(void);
 /** pitfalls_load - the kernels of pitfalls.c in the current context */
 CUmodule pitfalls_load(void);
+CUfunction pitfalls_by_distance(void);
+CUfunction pitfalls_gather(void);
 
 void pitfalls_peek(void);
 void pitfalls_parts(void);
@@ -99,5 +104,13 @@ void pitfalls_graph_memory(void);
 void pitfalls_elsewhere(void);
 void pitfalls_split(void);
 void pitfalls_split_thread(void);
+void pitfalls_branch_halves(void);
+void pitfalls_branch_base(void);
+void pitfalls_branch_stuck(void);
+void pitfalls_branch_child(void);
+void pitfalls_branch_change(void);
+void pitfalls_branch_read(void);
+void pitfalls_branch_update(void);
+void pitfalls_branch_many(void);
 
 #endif
