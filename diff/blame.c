@@ -195,7 +195,7 @@ static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint6
         return TB_OK;
     struct root *r = &b->res.roots[*number - 1];
     r->r.torn = torn;
-    r->r.of_node = site_torn(x->site);
+    r->r.of_node = is_device(x->kind) && site_torn(x->site);
     fill_outputs(r, x, y, o);
     note_reads(r, x);
     return TB_OK;
@@ -357,7 +357,8 @@ static enum tb_status remember_pair(struct blame *b, const struct ev *x, const s
                                     bool self)
 {
     bool out = o->differ || o->failed;
-    bool sure = (out && !only_torn(o)) || in->read_differs || x->kind == TB_EV_STATE;
+    bool sure = (out && !only_torn(o)) || in->read_differs ||
+                (x->kind == TB_EV_STATE && !site_torn(x->site));
     enum tb_status st = TB_OK;
 
     if (root && !self && root <= ROOTS && (out || x->kind == TB_EV_STATE))

@@ -439,8 +439,8 @@ static bool by_tearing(struct root *r)
         "the fingerprint takes in all that '%.60s' may be for, and %s may have written a part of "
         "that meanwhile",
         r->r.tensor.argument,
-        site_torn(r->site_a) ? "a node of its graph that nothing orders with it"
-                             : "work of another stream");
+        r->r.of_node ? "a node of its graph that nothing orders with it"
+                     : "work of another stream");
     evidence(r, "nothing else differs, here or later");
     if (r->r.race.known)
         say_race(r);

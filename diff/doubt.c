@@ -85,12 +85,12 @@ enum tb_status blame_doubts(struct blame *b, const struct ev *x, const struct ev
 {
     enum tb_status st = TB_OK;
 
-    if ((equal && !b->doubts.n) || !is_device(x->kind))
+    if ((equal && !b->doubts.n) || (!is_device(x->kind) && x->kind != TB_EV_STATE))
         return TB_OK;
     for (int write = 0; write < 2; write++) /* it read before it wrote */
         for (uint32_t i = 0; st == TB_OK && i < x->n; i++) {
             char mode = x->site->access[i].mode;
-            if (mode == (write ? 'w' : 'r'))
+            if (mode == (write ? 'w' : 'r') || (write && mode == 's'))
                 st = look_at(b, x, y, i);
         }
     return st;

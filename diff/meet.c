@@ -95,11 +95,12 @@ static bool is_exact(const struct ev *e, uint32_t i)
     return (e->kind == TB_EV_COPY || e->kind == TB_EV_SET) && !may_keep(e->kind, e->site, i);
 }
 
-/* A node that nothing orders with another one of its graph: the recorder says so in its site */
+/* A node that nothing orders with another one of its graph, a state that a stream may be writing:
+ * the recorder says so in its site */
 static void mark_node(struct ev *e)
 {
     for (uint32_t i = 0; i < e->n; i++)
-        if (e->site->access[i].mode == 'r' || e->site->access[i].mode == 'w')
+        if (e->site->access[i].mode != 'q')
             e->acc[i].flags |= ACC_MET | ACC_TORN;
 }
 
@@ -107,7 +108,7 @@ void meetings_mark(struct meetings *m, struct ev *e)
 {
     const struct gentab_slot *s = is_device(e->kind) ? gentab_get(&m->marks, e->id) : NULL;
 
-    if (is_device(e->kind) && site_torn(e->site))
+    if (site_torn(e->site))
         mark_node(e);
     for (uint32_t i = 0; s && i < e->n; i++)
         if (s->value & bit(i))

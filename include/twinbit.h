@@ -68,7 +68,8 @@ static inline void twinbit_range_pop(void)
         m->range_pop();
 }
 
-/** twinbit_step - a training step has ended */
+/** twinbit_step - a training step has ended; at level boundary named device memory is hashed here
+ */
 static inline void twinbit_step(void)
 {
     const struct twinbit_marks *m = twinbit_marks_find();

@@ -85,6 +85,8 @@ struct tb_rec_cuda {
      * @offset: of @address in it; @bytes: of the allocation or block
      */
     uint64_t (*alloc)(uint64_t address, uint64_t *offset, uint64_t *bytes);
+    /** step_ends - twinbit.h: the state of device memory as an event, where work is none */
+    void (*step_ends)(void);
 };
 
 struct tb_rec_api {

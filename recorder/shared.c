@@ -234,9 +234,12 @@ static void mark_step(void)
     const struct tb_rec_api *api = &tb_rt.api;
     struct tb_rec_thread *t = tb_rt_open() ? tb_rt_self() : NULL;
     struct tb_wire_event e = {.kind = TB_EV_STEP};
+    const struct tb_rec_cuda *engine = t ? cuda() : NULL;
 
     if (!t)
         return;
+    if (engine && engine->step_ends)
+        engine->step_ends();
     e.step = step();
     e.open = api->seq();
     e.site = api->site_find(t, 1);

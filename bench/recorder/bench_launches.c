@@ -2,14 +2,17 @@
  * A program of the driver API that launches a kernel of four pointers, or copies a number to the
  * host; bench/recorder/launches.py counts what that takes in instructions.
  *
- * usage: bench_launches COUNT [bare|copy|async]    bare: launches, with a callback of CUPTI's that
- * does nothing; copy, async: copies that the host waits for, and those that go to pinned memory
+ * usage: bench_launches COUNT [bare|named|copy|async]    bare: launches, with a callback of CUPTI's
+ * that does nothing; named: launches, with a name for what they write; copy, async: copies that the
+ * host waits for, and those that go to pinned memory
  */
 #include <cupti.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "include/twinbit.h"
 
 #define WORDS 64u
 
@@ -147,6 +150,8 @@ int main(int argc, char **argv)
         subscribe();
     for (unsigned i = 0; i < 4; i++)
         must((int)cu.cuMemAlloc_v2(&p[i], 4 * WORDS), "cuMemAlloc");
+    if (strcmp(what, "named") == 0)
+        twinbit_tensor((const void *)p[0], 4 * WORDS, "f32", "sum");
     if (strcmp(what, "copy") == 0 || strcmp(what, "async") == 0)
         copy_all(p[0], count, strcmp(what, "async") == 0);
     else

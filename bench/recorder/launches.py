@@ -119,8 +119,12 @@ for name, options, less in (("shim", [], forward["ours"]), ("shim_learnt", ["--l
     print(json.dumps({"metric": f"launch_{name}_driver_calls", "unit": "calls",
                       "samples": [round(got["calls"] - (forward["calls"] if name.startswith("shim") else 0), 3)]}),
           flush=True)
+for name, word in (("boundary", None), ("boundary_named", "named")):
+    got = a_launch(["--level", "boundary"], what=word or "")
+    figure(f"launch_{name}", got["ours"] - forward["ours"], "<=700" if word is None else "<=350")
 print(json.dumps({"note": "launch_*: instructions a launch of a kernel with one written and three read pointers, "
-                          "over forwarding or over a callback that does nothing; _learnt: as if it had no PTX"}))
+                          "over forwarding or over a callback that does nothing; _learnt: as if it had no PTX; "
+                          "_named: what it writes has a name of twinbit.h, at level boundary"}))
 for name, what in (("copy_waited", "copy"), ("copy_pinned", "async")):
     if quick and what == "async":
         continue

@@ -40,7 +40,7 @@ unordered(const struct tb_cu_work *w, const struct tb_cu_uses *uses, uint64_t fr
 }
 
 /* Beyond the budget of a launch: one leaf of `rate`, or none. */
-static void budget(struct tb_cu_work *w, struct tb_cu_access *a)
+void tb_cu_budget(struct tb_cu_work *w, struct tb_cu_access *a)
 {
     uint64_t left = tb_cu.config->launch_bytes;
 
@@ -107,7 +107,7 @@ static void settle(struct tb_cu_work *w, struct tb_cu_access *r)
         unordered(w, &a->write, r->offset, r->bytes))
         return;
     r->flags = TB_CU_HASH; /* behind it: it leaves the bytes as they are */
-    budget(w, r);
+    tb_cu_budget(w, r);
     heal(a, r->offset, r->bytes);
     w->settles = true;
 }
@@ -233,7 +233,7 @@ static void plan_hash(struct tb_cu_work *w, struct tb_cu_access *out)
     tb_cu_note_use(w, out);
     if (leaves(w, out) || (ordered && (out->mode == 'w' || (inputs && out->mode == 'r')))) {
         out->flags = out->mode == 'w' ? TB_CU_HASH : TB_CU_BEFORE;
-        budget(w, out);
+        tb_cu_budget(w, out);
     } else if (!ordered) {
         w->missing = "memory that streams use at once";
     }

@@ -368,18 +368,31 @@ static struct tb_cu_work *work_of(const struct transfer *t)
     return w;
 }
 
-/* Several copies by one call: one event with all of them. */
-static struct tb_cu_work *batch(const struct tb_cuda_call *c)
+static void batch_stream(const struct tb_cuda_call *c, struct transfer *t)
 {
     const struct tb_cuMemcpyBatchAsync_params *p = c->params;
     const struct tb_cuMemcpyBatchAsync_v2_params *q = c->params;
     bool v1 = c->id == TB_CUDA_cuMemcpyBatchAsync || c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz;
+
+    t->stream = v1 ? p->hStream : q->hStream;
+    t->per_thread =
+        c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz || c->id == TB_CUDA_cuMemcpyBatchAsync_v2_ptsz;
+}
+
+static void mark_transfer(const struct transfer *t)
+{
+    if (t->dst_bytes && tb_cu_mark_stream(t->stream, t->per_thread))
+        tb_cu_mark_write(t->stream, t->per_thread, t->dst, t->dst_bytes);
+}
+
+/* Several copies by one call: one event with all of them. */
+static struct tb_cu_work *batch(const struct tb_cuda_call *c)
+{
+    const struct tb_cuMemcpyBatchAsync_params *p = c->params;
     struct transfer t = {.name = "cuMemcpyBatchAsync"};
     struct tb_cu_work *w;
 
-    t.stream = v1 ? p->hStream : q->hStream;
-    t.per_thread =
-        c->id == TB_CUDA_cuMemcpyBatchAsync_ptsz || c->id == TB_CUDA_cuMemcpyBatchAsync_v2_ptsz;
+    batch_stream(c, &t);
     w = work_of(&t);
     tb_cu_lock();
     for (size_t i = 0; w && p->dsts && p->srcs && p->sizes && i < p->count; i++) {
@@ -393,6 +406,31 @@ static struct tb_cu_work *batch(const struct tb_cuda_call *c)
         tb_cu_split_uses(w, false);
     tb_cu_unlock();
     return w;
+}
+
+/* What it writes is a part of the step's state, if it is no event itself. */
+static void mark(const struct tb_cuda_call *c)
+{
+    const struct tb_cuMemcpyBatchAsync_params *p = c->params;
+    const struct form *f = form_of(c->id);
+    struct transfer t = {.name = NULL};
+
+    switch (c->id) {
+        CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : batch_stream(c, &t);
+        for (size_t i = 0; p->dsts && p->sizes && i < p->count; i++) {
+            t.dst = p->dsts[i];
+            t.dst_bytes = p->sizes[i];
+            mark_transfer(&t);
+        }
+        return;
+    default:
+        break;
+    }
+    if (f)
+        from_form(c, f, &t);
+    else if (!from_box(c, &t) && !from_value(c, &t))
+        return;
+    mark_transfer(&t);
 }
 
 static struct tb_cu_work *begin(const struct tb_cuda_call *c)
@@ -476,6 +514,8 @@ void tb_cu_copy_exit(struct tb_cuda_call *c)
         tb_cu_work_drop(w);
         return;
     }
+    if (tb_unlikely(tb_cu_marks()))
+        mark(c);
     if (!w && !tb_cu_at_enter() && !may_leave(c->id) && tb_cu_recording())
         w = begin(c);
     if (w && w->n) {

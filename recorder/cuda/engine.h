@@ -137,6 +137,16 @@ struct tb_cu_uses {
     } use[TB_CU_USES];
 };
 
+/** struct tb_cu_mark - who wrote it last, where work is no event (mark.c), and its last hash */
+struct tb_cu_mark {
+    struct tb_cu_stream *stream, *reader; /* NULL: nobody that is known */
+    uint64_t clock, read_clock;
+    uint64_t step;     /* of the last write */
+    uint64_t read_seq; /* event with the hash */
+    bool torn;         /* streams wrote it at once, in that step */
+    bool meets;        /* another stream's work has met a hash of it */
+};
+
 /** struct tb_cu_alloc - an allocation, or a block of a caching allocator inside one */
 struct tb_cu_alloc {
     struct tb_cu_alloc *next_free;
@@ -161,6 +171,7 @@ struct tb_cu_alloc {
     const char *name;              /* as twinbit.h said, NULL: not */
     struct tb_cu_uses write, read; /* reads only where they are hashed */
     struct tb_cu_parting *parting; /* split.c; NULL: none yet */
+    struct tb_cu_mark mark;
 };
 
 /** struct tb_cu_image - a module's code */
@@ -401,6 +412,7 @@ struct tb_cu_work {
     bool leaves;              /* what is read goes to the host: it is hashed, always */
     bool settles;             /* some of what it reads is hashed this once */
     bool torn_here;           /* its own fingerprints are: those of a graph's node */
+    bool torn_state;          /* the same of a state */
     bool learns;              /* what it writes is not known from its code but learnt */
     bool snapshot;            /* the user wants its bytes */
     uint32_t n, snaps;
@@ -445,6 +457,8 @@ void tb_cu_cut(const struct tb_cu_cuts *c, uint64_t ordinal, uint64_t pointer, u
 /** tb_cu_add_part - one to @bytes of @a from @from on, in which a caching allocator has no block */
 void tb_cu_add_part(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, uint64_t from,
                     uint64_t bytes, const char *name);
+/** tb_cu_budget - beyond --launch-bytes of @w a part of @a is hashed */
+void tb_cu_budget(struct tb_cu_work *w, struct tb_cu_access *a);
 /** tb_cu_is_sole - no stream but @w's, whose order is followed, has used what @uses are of */
 static inline bool tb_cu_is_sole(const struct tb_cu_work *w, const struct tb_cu_uses *uses)
 {
@@ -503,6 +517,18 @@ struct tb_cu_found {
     struct tb_cu_alloc *alloc;
 };
 
+/** struct tb_cu_state - of the step under way, where its work is no event */
+struct tb_cu_state {
+    struct tb_cu_stream *sole; /* in which work was queued first */
+    bool several;              /* and ever in others */
+    bool busy;                 /* a step ends; atomic */
+    uint64_t step;             /* grows with each */
+    uint32_t names;            /* given by twinbit.h; 0 again when none is left */
+    uint32_t unsafe;           /* allocations that are not hashed */
+    uint32_t n, room;          /* of the list */
+    struct tb_cu_alloc **list; /* what is hashed at its end */
+};
+
 /*
  * The library's only state. `api`, `front`, `driver`, `config`, `at_enter` and `windowed` are
  * written once, by tb_cuda_start(); `on` last of all. The rest under `lock`.
@@ -510,6 +536,7 @@ struct tb_cu_found {
 struct tb_cu {
     uint32_t on;             /* atomic */
     bool at_enter, windowed; /* tb_cu_at_enter(); not all steps are wanted */
+    bool marks; /* steps whose work is no event have a state; not with PyTorch; atomic */
     uint32_t lock;
     const struct tb_rec_api *api;
     const struct tb_wire_config *config;
@@ -557,6 +584,7 @@ struct tb_cu {
     struct tb_cu_base *free_bases, **last_base; /* the oldest first */
     uint32_t bases;                             /* words that were ever in use */
     struct tb_cu_snap *snaps;
+    struct tb_cu_state state;
     CUcontext primary[TB_CU_DEVICES]; /* of devices; NULL: its making was not seen */
     uint64_t peers[TB_CU_DEVICES];    /* device -> the devices whose memory it may use */
     bool on_exit;                     /* the handler for the end is registered */
@@ -601,6 +629,12 @@ extern _Thread_local struct tb_cu_tls tb_cu_tls;
 static inline bool tb_cu_at_enter(void)
 {
     return tb_cu.at_enter;
+}
+
+/** tb_cu_marks - is what works write to be known although they are no events? */
+static inline bool tb_cu_marks(void)
+{
+    return __atomic_load_n(&tb_cu.marks, __ATOMIC_RELAXED);
 }
 
 /** tb_cu_has_learners - are there kernels whose launches must be looked at early? */
@@ -798,6 +832,20 @@ void tb_cu_learn_note(struct tb_cu_work *w);
 /** tb_cu_learn_end - the process ends: what was learnt, as coverage rows, if the test mode wants it
  */
 void tb_cu_learn_end(void);
+
+/* ---------------------------------------------------------------- mark.c, state.c */
+
+/* A work was queued, and what it writes: only where tb_cu_marks() says so; without the lock.
+ * tb_cu_mark_stream - must what it writes be known? */
+bool tb_cu_mark_stream(CUstream stream, bool per_thread);
+void tb_cu_mark_launch(struct tb_cu_kernel *k, CUstream stream, bool per_thread, void **params,
+                       void **extra);
+void tb_cu_mark_write(CUstream stream, bool per_thread, uint64_t address, uint64_t bytes);
+/** tb_cu_step_ends - twinbit.h: an event with what the step left; CUDA may be called */
+void tb_cu_step_ends(void);
+/** tb_cu_enter_device - a context of @device: the current one, or a known one that is current until
+ * tb_cu_return(@v); NULL: none, and return all the same. In service.c */
+struct tb_cu_ctx *tb_cu_enter_device(int device, struct tb_cu_visit *v);
 
 /* ---------------------------------------------------------------- stream.c (under the lock) */
 

@@ -11,7 +11,7 @@ static const char *argument(const struct tb_cu_access *a, char *out, size_t size
         return a->alloc->name;
     if (a->name)
         return a->name;
-    (void)snprintf(out, size, "arg+%u", a->word);
+    (void)snprintf(out, size, a->mode == 's' ? "memory %u" : "arg+%u", a->word);
     return out;
 }
 
@@ -192,6 +192,9 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
     if (tb_unlikely(w->torn_here))
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
                     "memory was used by nodes of a graph at once: fingerprints of it may be torn");
+    if (tb_unlikely(w->torn_state))
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
+                    "memory that streams write at once: fingerprints of it may be torn");
     if (tb_unlikely(w->beyond))
         tb_cu_cover(1, w->seq, "cuda", w->name,
                     "pinned memory that it may reach through memory is not hashed");

@@ -319,6 +319,13 @@ static void launched(struct tb_cuda_call *c)
     tb_cu_graph_nodes_launched(x, p->hStream, per_thread, ok);
 }
 
+static void mark(const struct tb_cuda_call *c)
+{
+    PARAMS(cuGraphLaunch);
+
+    tb_cu_mark_graph(tb_cu_exec_of(p->hGraph), p->hStream, c->id == TB_CUDA_cuGraphLaunch_ptsz);
+}
+
 /* ---------------------------------------------------------------- calls */
 
 static bool is_launch(const struct tb_cuda_call *c)
@@ -418,6 +425,8 @@ static void changed(struct tb_cuda_call *c)
 
 void tb_cu_graph_exit(struct tb_cuda_call *c)
 {
+    if (tb_unlikely(tb_cu_marks()) && is_launch(c) && c->result == CUDA_SUCCESS)
+        mark(c);
     if (is_launch(c))
         launched(c);
     else if (is_instantiate(c))

@@ -154,6 +154,9 @@ void tb_cu_exec_drop(struct tb_cu_exec *x);
 /** tb_cu_exec_register - @x is what the driver calls @handle */
 void tb_cu_exec_register(struct tb_cu_exec *x, uint64_t handle);
 
+/** tb_cu_mark_graph - it was launched (mark.c); NULL: its making was not seen */
+void tb_cu_mark_graph(const struct tb_cu_exec *x, CUstream stream, bool per_thread);
+
 /* ---------------------------------------------------------------- graph_list.c */
 
 /** tb_cu_nodes_collect - what @graph does, into @x, which has no nodes; calls CUDA if that may be.

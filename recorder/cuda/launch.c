@@ -213,10 +213,25 @@ static struct tb_cu_work *begin_late(const struct tb_cuda_call *c)
     return NULL;
 }
 
+/* Its work is no event, perhaps, but what it writes is a part of the step's state. */
+static void mark(const struct tb_cuda_call *c)
+{
+    struct launch l;
+
+    if (c->result != CUDA_SUCCESS || is_host_function(c) || !read_call(c, &l) || !l.f ||
+        !tb_cu_mark_stream(l.stream, l.per_thread))
+        return;
+    struct tb_cu_kernel *k = kernel_of(&l);
+    if (k)
+        tb_cu_mark_launch(k, l.stream, l.per_thread, l.params, l.extra);
+}
+
 void tb_cu_launch_exit(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w = (struct tb_cu_work *)(uintptr_t)*c->user;
 
+    if (tb_unlikely(tb_cu_marks()))
+        mark(c);
     if (is_host_function(c) && c->result == CUDA_SUCCESS)
         tb_cu_host_function();
     if (*c->user == NOTHING || is_host_function(c))

@@ -3,8 +3,16 @@
 
 #include "recorder/cuda/engine.h"
 
+/* PyTorch is here: the state of a step is its parameters, and its tap says when it ends. */
+static void other_tap(void)
+{
+    if (tb_unlikely(tb_cu_marks()))
+        __atomic_store_n(&tb_cu.marks, false, __ATOMIC_RELAXED);
+}
+
 static void op_begin(void)
 {
+    other_tap();
     tb_cu_tls.op_depth++;
 }
 
@@ -16,6 +24,7 @@ static void op_end(void)
 
 static void block(int device, uint64_t address, uint64_t bytes)
 {
+    other_tap();
     tb_cu_lock();
     tb_cu_block(device, address, bytes);
     tb_cu_unlock();
@@ -89,6 +98,7 @@ static void tensor(uint64_t address, uint64_t bytes, const char *dtype, const ch
     if (a) {
         a->dtype = (uint8_t)tb_dtype_from_name(dtype, strlen(dtype));
         a->name = label[0] ? tb_cu_name(label) : NULL;
+        tb_cu.state.names += label[0] != 0;
         tb_cu_alloc_changed(a);
     }
     tb_cu_unlock();
@@ -115,8 +125,7 @@ bool tb_cu_launch_view(struct tb_cu_ctx *c, CUstream stream, bool per_thread,
     return grid && tb_cu_launch(c->strided, grid, TB_FPD_THREADS, stream, per_thread, &s);
 }
 
-/* A context of @device: the current one, or a known one that is current until tb_cu_return(). */
-static struct tb_cu_ctx *visit_device(int device, struct tb_cu_visit *v)
+struct tb_cu_ctx *tb_cu_enter_device(int device, struct tb_cu_visit *v)
 {
     struct tb_cu_ctx *c = tb_cu_ctx();
 
@@ -145,7 +154,7 @@ static const char *hash_in(int device, CUstream stream, const struct tb_rec_view
         return captured;
     if (!plain && v->ndim > (int)TB_FPD_STRIDED_DIMS)
         return "a view of more dimensions than are hashed on the device";
-    struct tb_cu_ctx *c = visit_device(device, &was);
+    struct tb_cu_ctx *c = tb_cu_enter_device(device, &was);
     if (!c) {
         tb_cu_return(&was);
         return "nothing can be hashed on this device";
@@ -170,6 +179,7 @@ static bool hash(struct tb_rec_thread *t, int device, void *stream, const struct
     bool entered = tb_cu.api->enter(), may = tb_cu_tls.may_call;
     const char *why;
 
+    other_tap();
     tb_cu_tls.may_call = true;
     why = hash_in(device, stream, v, out);
     tb_cu_tls.may_call = may;
@@ -178,6 +188,20 @@ static bool hash(struct tb_rec_thread *t, int device, void *stream, const struct
     if (entered)
         tb_cu.api->leave();
     return !why;
+}
+
+/* In a forked child nothing of its parent's CUDA is left. */
+static void step_ends(void)
+{
+    bool may = tb_cu_tls.may_call;
+
+    if (!__atomic_load_n(&tb_cu.on, __ATOMIC_ACQUIRE) || !tb_cu_marks() ||
+        tb_cu.api->generation() != tb_cu.generation || !tb_cu.api->enter())
+        return;
+    tb_cu_tls.may_call = true;
+    tb_cu_step_ends();
+    tb_cu_tls.may_call = may;
+    tb_cu.api->leave();
 }
 
 const struct tb_rec_cuda *tb_cu_service(void)
@@ -192,6 +216,7 @@ const struct tb_rec_cuda *tb_cu_service(void)
         .tensor = tensor,
         .name = name,
         .alloc = alloc,
+        .step_ends = step_ends,
     };
 
     return &service;

@@ -27,6 +27,8 @@ bool tb_cuda_start(const struct tb_cuda_front *front, const struct tb_rec_api *a
     tb_cu.config = api->config;
     tb_cu.at_enter = (api->config->flags & TB_CFG_INPUTS) || api->config->snapshots[0];
     tb_cu.windowed = api->config->step_from || api->config->step_to != UINT64_MAX;
+    tb_cu.marks = api->config->level == TB_LEVEL_BOUNDARY ||
+                  (tb_cu.windowed && api->config->level >= TB_LEVEL_OP);
     tb_cu.generation = api->generation();
     tb_cu.api = api;
     if ((t = api->self()) != NULL)

@@ -25,6 +25,7 @@
     X(cuLibraryUnload)                                                                             \
     X(cuLibraryGetKernel)                                                                          \
     X(cuMemAlloc)                                                                                  \
+    X(cuMemAllocManaged)                                                                           \
     X(cuMemFree)                                                                                   \
     X(cuMemAllocAsync)                                                                             \
     X(cuMemFreeAsync)                                                                              \
@@ -104,6 +105,14 @@ void pitfalls_graph_memory(void);
 void pitfalls_elsewhere(void);
 void pitfalls_split(void);
 void pitfalls_split_thread(void);
+void pitfalls_states_named(void);
+void pitfalls_states_unnamed(void);
+void pitfalls_states_streams(void);
+void pitfalls_states_halves(void);
+void pitfalls_states_early(void);
+void pitfalls_states_gone(void);
+void pitfalls_states_large(void);
+void pitfalls_states_freed(void);
 void pitfalls_branch_halves(void);
 void pitfalls_branch_base(void);
 void pitfalls_branch_stuck(void);
