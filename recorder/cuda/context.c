@@ -266,24 +266,14 @@ static struct tb_cu_ctx *find_ctx(CUcontext now)
     return c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY ? c : NULL;
 }
 
-/* NULL: there is none, or CUDA may not be asked. */
-static inline CUcontext current(void)
-{
-    CUcontext now = NULL;
-
-    if (tb_unlikely(!tb_cu_tls.may_call || !tb_cu.driver.cuCtxGetCurrent ||
-                    tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS))
-        return NULL;
-    return now;
-}
-
 struct tb_cu_ctx *tb_cu_ctx(void)
 {
     const struct tb_cu_tls *tls = &tb_cu_tls;
     struct tb_cu_ctx *c = tls->ctx;
-    CUcontext now = current();
+    CUcontext now = NULL;
 
-    if (tb_unlikely(!now))
+    if (tb_unlikely(!tls->may_call || !tb_cu.driver.cuCtxGetCurrent ||
+                    tb_cu.driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS || !now))
         return NULL;
     if (tb_likely(c && c->handle == now && tls->context == now &&
                   __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY))
@@ -298,6 +288,14 @@ struct tb_cu_ctx *tb_cu_ctx_ready(CUcontext handle)
     return c && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == TB_CU_CTX_READY ? c : NULL;
 }
 
+static bool is_current(CUcontext context)
+{
+    CUcontext now = NULL;
+
+    return tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS &&
+           now == context;
+}
+
 /* A kernel of ours can only be launched where it was loaded, and that is where the stream is. */
 void tb_cu_visit(CUcontext context, struct tb_cu_visit *v)
 {
@@ -305,7 +303,7 @@ void tb_cu_visit(CUcontext context, struct tb_cu_visit *v)
     const struct tb_cu_tls *tls = &tb_cu_tls;
 
     *v = (struct tb_cu_visit){.device = tls->device, .context = tls->context, .ctx = tls->ctx};
-    v->pushed = context && tls->may_call && context != current() && d->cuCtxPopCurrent_v2 &&
+    v->pushed = context && tls->may_call && !is_current(context) && d->cuCtxPopCurrent_v2 &&
                 d->cuCtxPushCurrent_v2 && d->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
 }
 

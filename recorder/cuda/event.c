@@ -171,6 +171,25 @@ void tb_cu_add_order(struct tb_cu_work *w)
                                                   .name = "stream"};
 }
 
+/* What its fingerprints do not say. */
+static void cover(const struct tb_cu_work *w)
+{
+    if (w->missing)
+        tb_cu_cover(1, w->seq, "cuda", w->name, w->missing);
+    if (w->torn)
+        tb_cu_cover(1, w->torn_seq, "cuda", w->name,
+                    "memory was used by streams at once: fingerprints of it may be torn");
+    if (w->torn_here)
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
+                    "memory was used by nodes of a graph at once: fingerprints of it may be torn");
+    if (w->torn_state)
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
+                    "memory that streams write at once: fingerprints of it may be torn");
+    if (w->beyond)
+        tb_cu_cover(1, w->seq, "cuda", w->name,
+                    "pinned memory that it may reach through memory is not hashed");
+}
+
 void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t site,
                      const struct tb_wire_access *wire, uint32_t n)
 {
@@ -184,20 +203,8 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
     if (w->missing)
         e.flags |= TB_EVF_PARTIAL;
     w->seq = tb_cu.api->event(t, &e, wire);
-    if (tb_unlikely(w->missing != NULL))
-        tb_cu_cover(1, w->seq, "cuda", w->name, w->missing);
-    if (tb_unlikely(w->torn))
-        tb_cu_cover(1, w->torn_seq, "cuda", w->name,
-                    "memory was used by streams at once: fingerprints of it may be torn");
-    if (tb_unlikely(w->torn_here))
-        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
-                    "memory was used by nodes of a graph at once: fingerprints of it may be torn");
-    if (tb_unlikely(w->torn_state))
-        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
-                    "memory that streams write at once: fingerprints of it may be torn");
-    if (tb_unlikely(w->beyond))
-        tb_cu_cover(1, w->seq, "cuda", w->name,
-                    "pinned memory that it may reach through memory is not hashed");
+    if (tb_unlikely(w->missing || w->torn || w->torn_here || w->torn_state || w->beyond))
+        cover(w);
 }
 
 void tb_cu_event_write(struct tb_cu_work *w)

@@ -117,11 +117,15 @@ static void may_plan(struct tb_cu_asked *asked)
     tb_cu_await_slots(asked->ctx, TB_CU_PLANNED);
 }
 
-/* Its stream is of a context that is not the current one. */
+/* Its stream may be of a context that is not the current one. */
 static void look_away(struct tb_cu_work *w, struct tb_cu_asked *asked)
 {
+    CUcontext context = w->order->context;
+
+    if (!context || !asked->ctx || asked->ctx->handle == context)
+        return;
     w->away = true;
-    asked->ctx = tb_cu_ctx_ready(w->order->context);
+    asked->ctx = tb_cu_ctx_ready(context);
 }
 
 /* Under the lock. */
@@ -135,7 +139,7 @@ static void describe(struct tb_cu_work *w, struct tb_cu_kernel *k, const struct 
         w->missing = "its parameters could not be read";
     w->order = tb_cu_stream(l->stream, l->per_thread);
     (void)tb_cu_stream_tick(w->order);
-    if (tb_unlikely(w->order->context && asked->ctx && asked->ctx->handle != w->order->context))
+    if (tb_unlikely(w->order != &tb_cu.legacy))
         look_away(w, asked);
     if (tb_likely(!w->missing && tb_cu_plan_use(w, asked)))
         return;
@@ -160,12 +164,11 @@ static struct tb_cu_work *begin(struct tb_cu_kernel *k, const struct launch *l, 
 
     if (!k || tb_cu_capturing(l->stream, l->per_thread) || !chosen(k))
         return NULL;
-    if (k->info && (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
-        tb_cu_here();
-    tb_cu_where();
     struct tb_cu_asked asked = {block, tb_cu_params(k, l->params, l->extra, block), .early = early};
     if (!tb_cu_at_enter() && tb_cu_tls.may_call)
-        may_plan(&asked);
+        may_plan(&asked); /* which asks for the context */
+    else
+        tb_cu_where();
     tb_cu_lock();
     w = tb_cu_work_take(TB_EV_LAUNCH, k->name, l->stream, l->per_thread);
     if (w)

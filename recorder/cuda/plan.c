@@ -171,18 +171,31 @@ static void give_up(struct tb_cu_work *w)
     w->missing = "the hash could not be launched";
 }
 
-void tb_cu_again_end(struct tb_cu_work *w)
+static inline void end(struct tb_cu_work *w)
 {
     struct tb_cu_again *r = &w->plan_run;
-    struct tb_cu_visit v = {.pushed = false};
 
-    if (tb_unlikely(w->away))
-        tb_cu_visit(w->ctx->handle, &v);
     if (r->batch.jobs && !tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &r->batch))
         give_up(w);
-    tb_cu_return(&v);
     tb_cu_event_put(w, r->thread, r->site, r->wire, r->accesses);
     tb_cu_work_over(w);
+}
+
+__attribute__((noinline)) static void end_away(struct tb_cu_work *w)
+{
+    struct tb_cu_visit v;
+
+    tb_cu_visit(w->ctx->handle, &v);
+    end(w);
+    tb_cu_return(&v);
+}
+
+void tb_cu_again_end(struct tb_cu_work *w)
+{
+    if (tb_unlikely(w->away))
+        end_away(w);
+    else
+        end(w);
 }
 
 /* ---------------------------------------------------------------- keeping */
