@@ -21,6 +21,8 @@ _said = {}  # id -> (state, value): what was sent last
 _first = {}  # id -> value that was kept at the first look
 _asked = {}  # id -> (value, where): what the job set by itself, and at which line
 _early = False  # set by the import hook, before the job
+_forks = 0  # of this process so far
+_generation = 0  # of this process among its forefathers' children; 0: it is the job's first
 _steps = None  # of torch, ended so far; None: not in a loop of steps
 _pid = os.getpid()
 
@@ -146,6 +148,29 @@ def _by_torch():
 # ---------------------------------------------------------------- seeds
 
 
+def _mix(seed, number):
+    """A seed of its own for the @number-th of several; 0: @seed itself."""
+    if not number:
+        return seed
+    x = (seed + number * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return x >> 32
+
+
+def _rank():
+    for name in ("RANK", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "LOCAL_RANK"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return 0
+
+
+def _seed(pin):
+    """What is to be seeded, or None: another number for each rank, as without a seed."""
+    value = _value(pin)
+    return None if value is None else _mix(int(value), _rank())
+
+
 def _seeded(pin, answers=None):
     """State of a generator that was seeded by us, as far as calls tell."""
     answers = answers or _Answers()
@@ -157,7 +182,8 @@ def _seeded(pin, answers=None):
         else:
             answers.say(pin, "job", asked, where)
     elif value is not None and _early:
-        answers.say(pin, "held", value)
+        rank = _rank()
+        answers.say(pin, "held", f"{_seed(pin)} (rank {rank})" if rank else value)
     return answers
 
 
@@ -177,7 +203,7 @@ def _wrap_seed(module, name, pin):
             _asked[pin] = "a seed from the system" if asked is None else str(asked)[:60], _where()
             _seeded(pin).send()
         if _force and pinned is not None:
-            return inner(int(pinned))
+            return inner(_seed(pin))
         return inner(*args, **kwargs)
 
     setattr(module, name, seed)
@@ -189,14 +215,50 @@ def _start_random():
 
     seed = _wrap_seed(random, "seed", "python.random")
     if _value("python.random") is not None:
-        seed(int(_value("python.random")))
+        seed(_seed("python.random"))
+        os.register_at_fork(before=_count_fork, after_in_child=lambda: _seed_child(seed, _forks))
+        _wrap_spawn(seed)
     _seeded("python.random").send()
+
+
+def _count_fork():
+    global _forks
+    _forks += 1
+
+
+def _seed_child(seed, number):
+    """Python seeds `random` from the system in each forked child, and in each that is spawned: by its number instead, for
+    children must not all draw the same."""
+    global _generation
+    _generation = _mix(_generation + 1, number)
+    seed(_mix(_seed("python.random"), _generation))
+
+
+def _wrap_spawn(seed):
+    """A child of multiprocessing is told its name, which ends in its number."""
+    import importlib.util
+
+    def after(module):
+        inner = module.prepare
+
+        def prepare(data):
+            number = str(data.get("name", "")).rpartition("-")[2]
+            if number.isdigit():
+                _seed_child(seed, 1 << 32 | int(number))
+            return inner(data)
+
+        module.prepare = prepare
+
+    if "multiprocessing.spawn" in sys.modules:
+        after(sys.modules["multiprocessing.spawn"])
+    elif importlib.util.find_spec("multiprocessing") is not None:
+        sys.meta_path.insert(0, _Finder({"multiprocessing.spawn": after}))
 
 
 def _after_numpy_random(module):
     seed = _wrap_seed(module, "seed", "python.numpy_legacy")
     if _value("python.numpy_legacy") is not None:
-        seed(int(_value("python.numpy_legacy")))
+        seed(_mix(_seed("python.numpy_legacy"), _generation))
     _seeded("python.numpy_legacy").send()
 
 
@@ -297,9 +359,9 @@ def _seed_torch(torch):
 
     seed = owner.manual_seed
     if _value("torch.seed") is not None:
-        seed(int(_value("torch.seed")))
+        seed(_mix(_seed("torch.seed"), _generation))
     if _value("torch.seed_cuda") is not None:
-        torch.cuda.manual_seed_all(int(_value("torch.seed_cuda")))
+        torch.cuda.manual_seed_all(_mix(_seed("torch.seed_cuda"), _generation))
 
 
 def _wrap_torch_seeds(torch):

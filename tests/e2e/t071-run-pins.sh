@@ -117,3 +117,26 @@ rows = json.load(sys.stdin)["rows"]
 keys = ["pin", "state", "requested", "observed", "source", "process", "step", "where"]
 assert rows and all(list(r) == keys for r in rows), rows[:1]
 assert any(r["pin"] == "python.hashseed" and r["state"] == "held" for r in rows)'
+
+# children and ranks draw numbers of their own, the same in each run
+cat >children.py <<'END'
+import multiprocessing, os, random
+def draw(_):
+    return random.random()
+if __name__ == "__main__":
+    print(random.random())
+    for method in ("fork", "spawn"):
+        for i in range(2):
+            with multiprocessing.get_context(method).Pool(1) as pool:
+                print(pool.apply(draw, (i,)))
+END
+for i in 1 2; do
+    expect 0 tb_run --pin basic -- "$PYTHON" children.py
+    cp out children.$i
+done
+cmp children.1 children.2 || fail "children draw other numbers"
+[ "$(sort -u children.1 | wc -l)" -eq 5 ] || fail "children draw the same: $(cat children.1)"
+RANK=1 expect 0 tb_run --pin basic -- "$PYTHON" children.py
+[ "$(cat out children.1 | sort -u | wc -l)" -eq 10 ] || fail "ranks draw the same"
+pin python.random
+contains pin "(rank 1)"
