@@ -14,14 +14,16 @@
  * Identity. A process is known by a number of 64 bits that is the same in two runs of a job that
  * starts its processes in the same order, whatever their pids, arguments and folders are:
  *
- *   first process of the job     mix(0, RANKS, "first"); RANKS: hash of the variables RANK,
- *                                LOCAL_RANK, SLURM_PROCID, PMI_RANK, OMPI_COMM_WORLD_RANK
- *   fork()                       mix(parent, thread, n): the n-th fork of that thread of the parent
- *   vfork(), then execve()       the same, n-th of its vforks; known at the exec functions
- *   posix_spawn()                the same, n-th of its spawns
- *   execve()                     mix(the process before, 0, n): its n-th exec
- *   other children               (system, popen, clone) mix(parent, RANKS, n): n-th to start
- *   children of the unknown      as `other`, below the nearest forefather that is known
+ *   fork()              child_id(process, thread, TB_BY_FORK, n), the n-th of that thread
+ *   vfork(), execve()   the same with TB_BY_VFORK; known at the exec functions
+ *   posix_spawn()       the same with TB_BY_SPAWN
+ *   execve()            child_id(image before, 0, TB_BY_EXEC, 1)
+ *   first of the job    mix(mix(0, RANKS), 0)
+ *   other children      mix(mix(parent, RANKS), n), the n-th to start (system, popen, clone)
+ *   of unknown parents  as other children, of the nearest forefather that is known, else of 0
+ *
+ * mix is tb_preload_mix() of log.h, child_id tb_pins_child_id() of identity.c; RANKS is a hash of
+ * the variables RANK, LOCAL_RANK, SLURM_PROCID, PMI_RANK and OMPI_COMM_WORLD_RANK.
  *
  * An exec'd image finds its own row, or its parent's, by pid in the file FOLDER/processes, which
  * all processes map shared (struct tb_preload_shared). Arguments are left out on purpose: they hold
@@ -85,8 +87,8 @@ struct tb_preload_process {
     uint32_t parent; /* pid of its parent when it was filled; a row that disagrees is stale */
     uint64_t id;     /* the identity that it was given by its parent */
     uint64_t now;    /* the identity of the image that runs in it, 0: not known yet */
-    uint32_t execs;  /* images that started in it */
     uint32_t spawns; /* posix_spawn() of it that have not told their child's pid yet */
+    uint32_t reserved;
 };
 
 /** struct tb_preload_counter - how many children that are told by order only a process has */

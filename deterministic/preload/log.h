@@ -19,8 +19,8 @@
  * last: size in the low 32 bits, a check of (offset, size, kind, thread, n, site, payload) in the
  * high ones. So a record is whole exactly if its head is right, whatever killed the process and
  * whenever. A reader that finds no right head goes on 16 bytes further. A file cut anywhere is read
- * up to the cut. Where the log could not grow (limit, full disk) `dropped` counts records that are
- * missing.
+ * up to the cut; what is kept for a replay is the file up to `end`, under its name. Where the log
+ * could not grow (limit, full disk) `dropped` counts records that are missing.
  *
  * Threads are known by 64 bits as well: the main thread is TB_PRELOAD_MAIN, the n-th thread that a
  * thread makes with pthread_create() is mix(that thread, n), which does not depend on who runs
