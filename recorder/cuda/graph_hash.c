@@ -393,7 +393,8 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
     memcpy(w->shape.block, n->block_dim, sizeof(w->shape.block));
     w->shape.shared = n->shared;
     w->torn_here = n->before.torn || n->after.torn;
-    tb_cu_detail(w, w->torn_here ? "\tgraph=1\ttorn=1" : "\tgraph=1");
+    tb_cu_detail(w, "\tgraph=1%s%s", w->torn_here ? "\ttorn=1" : "",
+                 n->after.moved ? "\tseveral=1" : "");
     tb_cu_lock();
     w->order = tb_cu_stream(stream, per_thread);
     accesses_of(w, x, n);

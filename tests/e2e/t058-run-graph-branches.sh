@@ -52,6 +52,13 @@ same extents <<'TEXT'
 [512] 1+0
 TEXT
 
+# a fingerprint behind several nodes does not tell which of them wrote other bytes: the report says so
+record 1 1 branch_base
+PITFALL_VALUE=5 record 1 2 branch_base
+expect 1 "$TWINBIT" diff --verify 1.twinbit 2.twinbit
+contains out "first: step 0, forward:, by_distance#0"
+contains out "taken behind other nodes of its graph that write there, too, with nothing that orders them: any of them"
+
 # one branch goes on writing: no place is behind both and before that. Reads have no other place
 # either; what leaves for the host later is equal, and settles it
 compare branch_stuck

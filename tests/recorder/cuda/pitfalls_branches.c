@@ -111,20 +111,24 @@ void pitfalls_branch_halves(void)
     check(p + HALF, 3, HALF / 4);
 }
 
-/* Both by the same pointer, at a distance; then another node writes there. */
+/* Both by the same pointer, at a distance, the second half gets $PITFALL_VALUE; then another node
+ * writes there. */
 void pitfalls_branch_base(void)
 {
     CUdeviceptr p = memory(2 * HALF);
     CUgraph g = graph();
     CUgraphNode first = fill(g, NULL, 0, p, 1, 2 * HALF / 4), both[2];
 
+    const char *value = getenv("PITFALL_VALUE");
+    unsigned v = value ? (unsigned)atoi(value) : 3;
+
     both[0] = store(g, &first, 1, p, 0, 2);
-    both[1] = store(g, &first, 1, p, HALF, 3);
+    both[1] = store(g, &first, 1, p, HALF, v);
     (void)store(g, both, 2, p, 256, 4);
     run(g, LAUNCHES);
     check(p, 2, 64);
     check(p + 256, 4, 64);
-    check(p + HALF, 3, 64);
+    check(p + HALF, v, 64);
 }
 
 /* The same, and one branch goes on writing: no place is behind both and before that. */
