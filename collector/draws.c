@@ -51,6 +51,7 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     c->listing = mode_of(plan, "system.readdir", replay != NULL);
     c->tempnames = mode_of(plan, "system.tempnames", replay != NULL);
     c->time = plan->decisions || replay ? TB_PRELOAD_LOG : TB_PRELOAD_OFF;
+    c->value_limit = 512u << 10; /* of one answer: a replay needs it whole */
     c->flags = plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0;
     if (!c->entropy && !c->listing && !c->tempnames && !c->time) {
         free(d);

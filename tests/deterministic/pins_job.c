@@ -604,47 +604,6 @@ static void closed(const char *file)
     printf("closed\n");
 }
 
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static long raw_getrandom(void *b, size_t n)
-{
-#if defined(__x86_64__)
-    long r;
-    __asm__ volatile("syscall"
-                     : "=a"(r)
-                     : "a"((long)SYS_getrandom), "D"(b), "S"(n), "d"(0L)
-                     : "rcx", "r11", "memory");
-    return r;
-#else
-    return getrandom(b, n, 0);
-#endif
-}
-
-static void speed(void)
-{
-    enum { N = 2000, ROUNDS = 30 };
-    uint64_t answered = UINT64_MAX, called = UINT64_MAX, b[2];
-
-    for (int round = 0; round < ROUNDS; round++) {
-        uint64_t t0 = now();
-        for (int i = 0; i < N; i++)
-            (void)getrandom(b, sizeof(b), 0);
-        uint64_t t1 = now();
-        for (int i = 0; i < N; i++)
-            (void)raw_getrandom(b, sizeof(b));
-        uint64_t t2 = now();
-        answered = t1 - t0 < answered ? t1 - t0 : answered;
-        called = t2 - t1 < called ? t2 - t1 : called;
-    }
-    printf("%.1f %.1f\n", (double)answered / N, (double)called / N);
-}
-
 static int with_argument(const char *name, const char *arg)
 {
     static const struct {
@@ -670,8 +629,8 @@ static void without(const char *name)
     } parts[] = {{"entropy", entropy}, {"devices", devices},  {"nested", nested},
                  {"fork", forks},      {"popen", by_popen},   {"clone", by_clone},
                  {"time", clocks},     {"errno", keep_errno}, {"signal", signals},
-                 {"speed", speed},     {"draw", draw_one},    {"kill", kill_it},
-                 {"vfork", vfork_one}, {"spawn", spawn_one},  {"system", by_system}};
+                 {"draw", draw_one},   {"kill", kill_it},     {"vfork", vfork_one},
+                 {"spawn", spawn_one}, {"system", by_system}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (strcmp(parts[i].name, name) == 0) {

@@ -589,21 +589,6 @@ static void test_preload__temporary_names_are_replayed(void **state)
     assert_int_equal(system(parts), 0);
 }
 
-/* ---------------------------------------------------------------- what it costs, what it cannot */
-
-static void test_preload__an_answer_costs_less_than_the_system_call(void **state)
-{
-    double answered = 0, called = 0;
-
-    (void)state;
-    pins_run_mode(&a, TB_PRELOAD_PIN, 11);
-    pins_run_job(&a, "speed");
-    assert_int_equal(sscanf(a.output, "%lf %lf", &answered, &called), 2);
-    print_message("a draw of 16 bytes: %.0f ns answered, %.0f ns by the kernel\n", answered,
-                  called);
-    assert_true(answered > 0 && answered < called);
-}
-
 #define TEST(name) cmocka_unit_test_teardown(test_preload__##name, clean)
 
 int main(void)
@@ -631,7 +616,6 @@ int main(void)
         TEST(a_listing_is_replayed_in_the_order_it_had),
         TEST(what_is_damaged_in_the_log_is_not_served),
         TEST(temporary_names_are_replayed),
-        TEST(an_answer_costs_less_than_the_system_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
