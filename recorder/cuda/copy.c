@@ -97,9 +97,26 @@ struct transfer {
     bool per_thread, set;
     bool waits; /* the host does, until it is done */
     bool plain; /* bytes in a row */
+    bool home;  /* to an address of the host's, by what the call is */
     bool gaps;  /* not all of the bytes from the first to the last one of the source are read */
     struct tb_cu_rows rows; /* but these */
 };
+
+#define CALL2(call)                                                                                \
+    case TB_CUDA_##call:                                                                           \
+    case TB_CUDA_##call##_ptds
+#define CALL2_ASYNC(call)                                                                          \
+    case TB_CUDA_##call:                                                                           \
+    case TB_CUDA_##call##_ptsz
+
+static bool is_dtoh(uint32_t id)
+{
+    switch (id) {
+        CALL2(cuMemcpyDtoH_v2) : CALL2_ASYNC(cuMemcpyDtoHAsync_v2) : return true;
+    default:
+        return false;
+    }
+}
 
 static void from_form(const struct tb_cuda_call *c, const struct form *f, struct transfer *t)
 {
@@ -114,7 +131,8 @@ static void from_form(const struct tb_cuda_call *c, const struct form *f, struct
                            .per_thread = f->flags & PER_THREAD,
                            .set = f->value != NONE,
                            .waits = f->stream == NONE && f->value == NONE,
-                           .plain = f->value == NONE};
+                           .plain = f->value == NONE,
+                           .home = is_dtoh(c->id)};
     t->dst_bytes = t->src_bytes = member(c, f->bytes) * elem;
     if (t->set) {
         memcpy(&value, p + f->value, elem);
@@ -194,13 +212,6 @@ void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n)
     n->src_bytes = t.src_bytes;
     n->gaps = t.gaps;
 }
-
-#define CALL2(call)                                                                                \
-    case TB_CUDA_##call:                                                                           \
-    case TB_CUDA_##call##_ptds
-#define CALL2_ASYNC(call)                                                                          \
-    case TB_CUDA_##call:                                                                           \
-    case TB_CUDA_##call##_ptsz
 
 static bool from_box(const struct tb_cuda_call *c, struct transfer *t)
 {
@@ -326,7 +337,6 @@ void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint
         tb_cu_add_range(w, 'r', src, src_bytes, "src");
     if (w->leaves && rows)
         only_rows(w, before, rows, src_bytes);
-    w->leaves = false;
     /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
     if (dst_bytes && !to_host)
         tb_cu_add_range(w, 'w', dst, dst_bytes, "dst");
@@ -362,6 +372,8 @@ static struct tb_cu_work *work_of(const struct transfer *t)
     add_transfer(w, t);
     tb_cu_split_uses(w, false);
     w->waited = t->waits || to_pageable(t);
+    if (t->plain && t->dst_bytes)
+        tb_cu_arrival_plan(w, t->dst, t->src, t->home, t->waits);
     if (w->waited)
         (void)tb_cu_host_waited(&w->order->known);
     tb_cu_unlock();
@@ -519,6 +531,7 @@ void tb_cu_copy_exit(struct tb_cuda_call *c)
     if (!w && !tb_cu_at_enter() && !may_leave(c->id) && tb_cu_recording())
         w = begin(c);
     if (w && w->n) {
+        tb_cu_arrival_hash(w);
         tb_cu_work_end(w);
         if (!writes_value(c->id))
             return;

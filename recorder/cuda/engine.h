@@ -348,6 +348,7 @@ struct tb_cu_shape {
 enum tb_cu_access_flags {
     TB_CU_HASH = 1u << 0,     /* a fingerprint is wanted, behind the work */
     TB_CU_BEFORE = 1u << 1,   /* before it */
+    TB_CU_ARRIVED = 1u << 2,  /* in memory of the host, at @twin, once the call is over */
     TB_CU_CHANGE = 1u << 3,   /* with HASH: before it, too */
     TB_CU_DOUBT = 1u << 4,    /* with CHANGE: it is believed to stay as it is */
     TB_CU_BELIEVED = 1u << 5, /* it is, and not looked at */
@@ -360,7 +361,7 @@ struct tb_cu_access {
     uint64_t pointer; /* offset of the argument that leads there */
     uint64_t twin;    /* DEVICE address of the same bytes, where these may not be read; 0: none */
     uint64_t ticket;
-    uint64_t before;  /* CHANGE: of the hash before the work */
+    uint64_t before;  /* CHANGE: of the hash before the work; ARRIVED: the fingerprint is both */
     uint32_t version; /* of @alloc */
     uint32_t table;   /* 0: no fingerprint */
     uint32_t rate;    /* of sampling, 0: all */
@@ -409,7 +410,7 @@ struct tb_cu_work {
     bool unsure;              /* an argument is no address that we know, but could become one */
     bool beyond;              /* it may write memory of the host that no argument leads to */
     bool torn;                /* it met another stream's use of the same memory */
-    bool leaves;              /* what is read goes to the host: it is hashed, always */
+    bool leaves;              /* what a copy reads goes to the host: it is hashed, always */
     bool settles;             /* some of what it reads is hashed this once */
     bool torn_here;           /* its own fingerprints are: those of a graph's node */
     bool torn_state;          /* the same of a state */
@@ -951,6 +952,11 @@ void tb_cu_graphs_release(const struct tb_cu_ctx *c);
  * not read all of these bytes but rows of them, NULL: it does. Under the lock */
 void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
                     uint64_t src_bytes, const struct tb_cu_rows *rows);
+/** tb_cu_arrival_plan - of a copy from @src to @dst, bytes in a row: what of it to hash where it
+ * arrives. @home: @dst is an address of the host's; @waits: the call does. Under the lock */
+void tb_cu_arrival_plan(struct tb_cu_work *w, uint64_t dst, uint64_t src, bool home, bool waits);
+/** tb_cu_arrival_hash - the call is over, and it has succeeded */
+void tb_cu_arrival_hash(struct tb_cu_work *w);
 /** tb_cu_box - where a copy of three dimensions goes to and comes from */
 void tb_cu_box(const CUDA_MEMCPY3D *m, struct tb_cu_node *n);
 /** tb_cu_snapshot_due - counts @w among those its name fits; is it one that the user wants? */

@@ -146,6 +146,11 @@ struct tb_wire_access tb_cu_wire(const struct tb_cu_access *a)
 
     if (a->flags & TB_CU_BELIEVED)
         out.alloc |= (uint64_t)TB_FP_UNCHANGED << 48;
+    if (a->flags & TB_CU_ARRIVED) {
+        out.alloc |= (uint64_t)TB_FP_BYTES << 48;
+        out.fp_a = a->ticket;
+        out.fp_b = a->before;
+    }
     if (!a->table)
         return out;
     out.alloc |= a->flags & TB_CU_ROWS ? (uint64_t)TB_FP_ROWMAJOR << 48 | TB_ACCESS_PENDING

@@ -281,6 +281,10 @@ int main(int argc, char **argv)
         do_part(0, N, 2, 1);
         join("sync");
         leave(how);
+    } else if (strcmp(what, "early") == 0) { /* it leaves before it is written, or behind that */
+        do_part(0, N, 1, 1);
+        leave(how);
+        OK(cu.cuStreamSynchronize(stream[1]));
     } else if (strcmp(what, "missed") == 0) { /* nobody sees that `a` is written */
         do_last(b, a, 0);
         join("sync");
