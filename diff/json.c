@@ -279,6 +279,7 @@ static void root(FILE *f, const struct tb_diff_root *r)
     number(f, "outputs", r->of);
     number(f, "seen", r->count);
     number(f, "infected", r->infected);
+    fprintf(f, ", \"may_be_torn\": %s", r->torn ? "true" : "false");
     number(f, "only_a", r->only_a);
     number(f, "only_b", r->only_b);
     elements(f, r);
