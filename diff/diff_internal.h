@@ -2,8 +2,9 @@
  * diff_internal.h - how the parts of diff/ see each other; private to diff/ and its tests.
  *
  * The way of an event: stream.c takes it from a trace, resolves what it reads with the run's own
- * struct rangemap and makes a struct ev of it; align.c finds its mate in the other run; blame.c
- * compares the two and keeps what differs as roots; process.c drives that for a pair of processes,
+ * struct rangemap and makes a struct ev of it, and meet.c knows which other streams' work it meets;
+ * align.c finds its mate in the other run; blame.c compares the two and keeps what differs as
+ * roots; doubt.c knows what of it may be torn; process.c drives that for a pair of processes,
  * window by window; diff.c does it for all processes and makes the report.
  */
 #ifndef TB_DIFF_INTERNAL_H

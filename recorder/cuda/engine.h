@@ -6,8 +6,8 @@
  * (graph.h) keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work;
  * params.c reads arguments, access.c finds what they lead to, plan.c knows it of a launch that was
  * seen before; learn.c finds out what is written through them where no code tells; split.c knows
- * where streams use one allocation at once; work.c queues the hashes, event.c writes the event;
- * context.c prepares a context for that.
+ * where streams use one allocation at once; work.c queues the hashes, arrival.c has those of what
+ * reaches the host; event.c writes the event; context.c prepares a context for that.
  *
  * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
  */
