@@ -610,6 +610,9 @@ static void classify_state(struct root *r)
              "%" PRIu32 " of %" PRIu32 " states recorded there differ; what wrote them was not "
              "recorded at this level",
              r->r.differ, r->r.of);
+    if (r->r.torn)
+        evidence(r, "streams write them at once: fingerprints may hold a part of that, and nothing "
+                    "else differs, here or later");
 }
 
 static void classify_algorithm(const struct report_builder *rb, struct root *r)

@@ -311,6 +311,8 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
         fill_access(r, x, y, i);
         count_states(r, x, y);
     }
+    if (!fresh && !may_be_torn(x, y, i))
+        blame_sure(b, n);
     in->self = in->self || state;
     if (state && !b->state)
         b->state = n;

@@ -114,19 +114,22 @@ void pitfalls_states_streams(void)
     check(p[2], STEPS - 1);
 }
 
-/* Two streams write halves of one tensor at once; each goes on in the next step at once. */
+/* Two streams write halves of one tensor at once; each goes on in the next step at once. One of
+ * them has a tensor of its own. */
 void pitfalls_states_halves(void)
 {
-    CUdeviceptr p = memory(BYTES);
+    CUdeviceptr p = memory(BYTES), own = memory(BYTES);
     CUstream s[2];
 
     name(p, "halves");
+    name(own, "own");
     for (int i = 0; i < 2; i++)
         OK(cu.cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
     OK(cu.cuStreamSynchronize(NULL));
     for (unsigned step = 0; step < STEPS; step++) {
         for (int i = 0; i < 2; i++)
             fill(p + i * (BYTES / 2), step, 8, s[i]);
+        fill(own, planted(step), 16, s[0]);
         twinbit_step();
     }
     for (int i = 0; i < 2; i++)
