@@ -183,7 +183,12 @@ static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *
 
     for (size_t i = 0; st == TB_OK && i < run->pins.count; i++)
         st = tb_pin_plan_add(plan, run->pins.item[i], err);
-    const struct tb_pin_choice *c = tb_pin_choice_of(plan, "torch.fill");
+    const struct tb_pin_choice *c = tb_pin_choice_of(plan, "system.malloc_fill");
+    if (st == TB_OK && run->poison && c->own)
+        st = tb_fail(err, TB_ERR_ARG,
+                     "'--poison' fills memory itself: leave out the pin "
+                     "system.malloc_fill");
+    c = tb_pin_choice_of(plan, "torch.fill");
     if (st == TB_OK && run->poison &&
         c->request == TB_PIN_SET) /* it would hide what is looked for */
         st = tb_pin_plan_add(plan, "torch.fill=False", err);
@@ -214,6 +219,8 @@ int tb_cmd_run(int argc, char **argv)
         return tb_cli_usage(&command, "no command to run");
     if (run.times == 0 || run.times > 1000)
         return tb_cli_usage(&command, "option '--times': 1 to 1000 are possible");
+    if (run.pins.count == 0 && (run.force_pins || run.pin_seed))
+        return tb_cli_usage(&command, "'--force-pins' and '--pin-seed' need '--pin'");
     if (run.poison && (run.times != 1 || !parse_poison(run.poison, run.fill)))
         return tb_cli_usage(&command, run.times != 1
                                           ? "'--poison' and '-n' exclude each other"

@@ -120,8 +120,8 @@ static int repeat_once(struct repeat *r, int worst, bool *stop)
         verdict = worse(verdict, TB_EXIT_DIFFERS);
     }
     r->differ[run.rec.stress != 0] += verdict == TB_EXIT_DIFFERS;
-    *stop = verdict == TB_EXIT_ERROR || (r->run->poison && verdict != TB_EXIT_OK);
-    r->control_failed = r->run->poison && r->number == 2 && verdict != TB_EXIT_OK;
+    *stop = verdict == TB_EXIT_ERROR || (r->run->poison && verdict == TB_EXIT_DIFFERS);
+    r->control_failed = r->run->poison && r->number == 2 && verdict == TB_EXIT_DIFFERS;
     return verdict;
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -141,10 +142,15 @@ void tb_pins_free(struct tb_pins *p);
 size_t tb_pins_room(const struct tb_pins *p);
 /** tb_pins_environment - put the variables in, and the way to the plan; false: no memory */
 bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const char *libdir);
-/** tb_pins_in_child - between fork and exec: what a process hands on */
-void tb_pins_in_child(const struct tb_pins *p);
-/** tb_pins_started - the job was executed as @pid: what its process has of it */
-void tb_pins_started(struct tb_pins *p, pid_t pid);
+/** struct tb_pins_began - what the job's process had when it was executed */
+struct tb_pins_began {
+    uint32_t fixed, umask; /* addresses are not randomised; file mode mask */
+    cpu_set_t cpus;
+};
+/** tb_pins_in_child - between fork and exec: what a process hands on; then what it has */
+void tb_pins_in_child(const struct tb_pins *p, struct tb_pins_began *out);
+/** tb_pins_started - the job was executed as @pid with that */
+void tb_pins_started(struct tb_pins *p, pid_t pid, const struct tb_pins_began *began);
 /** tb_pins_message - TB_MSG_PIN of @pid; @index: of its struct tb_col_process, 0: it has none */
 void tb_pins_message(struct tb_pins *p, pid_t pid, uint32_t index, const char *text);
 /**
@@ -523,6 +529,8 @@ void tb_signals_work(struct tb_signals *s, struct tb_job *job);
 
 /* ---------------------------------------------------------------- environment.c */
 
+/** tb_environment_hook - the folder of our sitecustomize, first on PYTHONPATH; false: no memory */
+bool tb_environment_hook(char **env, size_t *count, const char *libdir);
 /** tb_job_environment - the job's environment: malloc'ed array and strings, NULL: no memory */
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
                           struct tb_pins *pins, const struct tb_draws *draws, const char *socket);

@@ -76,14 +76,18 @@ bool tb_draws_environment(const struct tb_draws *d, char **env, size_t *count, c
     if (!d)
         return true;
     (void)snprintf(path, sizeof(path), "%s/libtwinbit_pins.so", libdir);
+    const char *asan = tb_environment_value(env, "ASAN_OPTIONS");
+    bool told = asan && strstr(asan, "verify_asan_link_order=0"); /* by libtwinbit.so */
     return tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
-           tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false) &&
+           (told || tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':',
+                                       false)) &&
            tb_environment_set(env, count, TB_PRELOAD_ENV, d->path, 0, true);
 }
 
-void tb_draws_free(struct tb_draws *d)
+/* Its files; those that a process still writes go when it ends */
+static void empty_folder(const struct tb_draws *d)
 {
-    DIR *dir = d ? opendir(d->folder) : NULL;
+    DIR *dir = opendir(d->folder);
     char path[TB_COL_TEXT];
 
     for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
@@ -93,10 +97,19 @@ void tb_draws_free(struct tb_draws *d)
     }
     if (dir)
         (void)closedir(dir);
+}
+
+void tb_draws_free(struct tb_draws *d)
+{
     if (!d)
         return;
-    (void)rmdir(d->folder);
-    (void)unlink(d->path);
+    (void)unlink(d->path); /* what starts from now on passes all on */
+    for (int i = 0; i < 20; i++) {
+        empty_folder(d);
+        if (rmdir(d->folder) == 0 || errno != ENOTEMPTY)
+            break;
+        (void)usleep(5000); /* one that was starting has made its log meanwhile */
+    }
     free(d);
 }
 
@@ -163,10 +176,8 @@ static void say_all(struct tb_pins *pins, const struct tb_preload_file *f, const
         (void)snprintf(text + n, sizeof(text) - (size_t)n,
                        ", %llu not in the log that is replayed, first %s",
                        (unsigned long long)c->unknown, c->first);
-    say(pins, pid, program, "system.entropy", f->entropy, c->draws, !c->real && !c->unknown, text);
-    if (c->draws > c->exempt)
-        say(pins, pid, program, "python.numpy_generator", f->entropy, 1, !c->real && !c->unknown,
-            "by system.entropy");
+    say(pins, pid, program, "system.entropy", c->draws > c->exempt ? f->entropy : TB_PRELOAD_LOG,
+        c->draws, !c->real && !c->unknown, text);
     (void)snprintf(text, sizeof(text), "%llu folders", (unsigned long long)c->listings);
     say(pins, pid, program, "system.readdir", f->listing, c->listings, true, text);
     (void)snprintf(text, sizeof(text), "%llu names", (unsigned long long)c->names);

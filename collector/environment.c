@@ -164,15 +164,28 @@ static bool set_attach(char **env, size_t *count, const struct tb_collector_opti
            tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
 }
 
+bool tb_environment_hook(char **env, size_t *count, const char *libdir)
+{
+    char hook[TB_COL_TEXT];
+    const char *before = tb_environment_value(env, "PYTHONPATH");
+
+    (void)snprintf(hook, sizeof(hook), "%s/python/hook", libdir);
+    if (before && strncmp(before, hook, strlen(hook)) == 0)
+        return true; /* another of our reasons */
+    return tb_environment_set(env, count, "PYTHONPATH", hook, ':', true);
+}
+
 /* glibc fills fresh memory with the complement of that */
-static bool set_poison(char **env, size_t *count, uint32_t poison)
+static bool set_poison(char **env, size_t *count, uint32_t poison, const char *libdir)
 {
     char value[16];
 
     if (!(poison & TB_COL_POISON))
         return true;
     (void)snprintf(value, sizeof(value), "%u", ~poison & 0xffu);
-    return tb_environment_set(env, count, "MALLOC_PERTURB_", value, 0, true);
+    return tb_environment_set(env, count, "MALLOC_PERTURB_", value, 0, true) &&
+           tb_environment_set(env, count, "TWINBIT_POISON", "1", 0, true) &&
+           tb_environment_hook(env, count, libdir);
 }
 
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
@@ -189,7 +202,8 @@ char **tb_job_environment(char *const *env, const struct tb_collector_options *o
         ok = (copy[n] = strdup(env[n])) != NULL;
     ok = ok && tb_environment_set(copy, &n, TB_WIRE_ENV, socket, 0, true) &&
          set_attach(copy, &n, o) && tb_cuda_environment(copy, &n, o) &&
-         set_poison(copy, &n, o->poison) && tb_pins_environment(pins, copy, &n, o->libdir) &&
+         set_poison(copy, &n, o->poison, o->libdir) &&
+         tb_pins_environment(pins, copy, &n, o->libdir) &&
          tb_draws_environment(draws, copy, &n, o->libdir);
     if (!ok) {
         tb_job_environment_free(copy);

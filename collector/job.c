@@ -68,7 +68,10 @@ enum tb_status tb_job_find(const char *file, int *exit_status, struct tb_error *
 static void run_child(const struct tb_collector_options *o, const struct tb_signals *s,
                       const struct tb_pins *pins, char **env, int report)
 {
-    tb_pins_in_child(pins);
+    struct tb_pins_began began;
+
+    tb_pins_in_child(pins, &began);
+    (void)!write(report, &began, sizeof(began));
     (void)sigaction(SIGPIPE, &s->pipe, NULL);
     (void)sigaction(SIGXFSZ, &s->file_size, NULL);
     (void)setrlimit(RLIMIT_NOFILE, &s->files);
@@ -87,6 +90,7 @@ enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_option
     char **env = tb_job_environment(environ, o, pins, draws, socket);
     enum tb_status st = TB_OK;
     int report[2] = {-1, -1}, sys = 0;
+    struct tb_pins_began began;
 
     *exit_status = 125;
     if (!env) {
@@ -107,11 +111,12 @@ enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_option
     }
     (void)close(report[1]);
     report[1] = -1;
+    bool told = read(report[0], &began, sizeof(began)) == (ssize_t)sizeof(began);
     if (read(report[0], &sys, sizeof(sys)) == (ssize_t)sizeof(sys)) {
         (void)waitpid(job->pid, NULL, 0);
         st = not_run(o->argv[0], sys, exit_status, err);
-    } else {
-        tb_pins_started(pins, job->pid);
+    } else if (told) {
+        tb_pins_started(pins, job->pid, &began);
     }
 out:
     for (int i = 0; i < 2; i++)

@@ -5,6 +5,7 @@
 #include "collector/collector_internal.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static bool jobs_own(struct tb_pins *p, size_t i, const char *value)
 
     if (!value || c->add || strcmp(value, c->value) == 0)
         return false;
-    (void)snprintf(p->own[i], VALUE_TEXT, "%s", value);
+    (void)snprintf(p->own[i], VALUE_TEXT, "%s", *value ? value : "(empty)");
     p->jobs[i] = !p->plan->force;
     return p->jobs[i];
 }
@@ -138,8 +139,6 @@ static bool write_plan(struct tb_pins *p)
 
 bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const char *libdir)
 {
-    char hook[TB_COL_TEXT];
-
     if (!p)
         return true;
     for (size_t i = 0; i < p->plan->count; i++) {
@@ -157,11 +156,7 @@ bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const cha
         return false;
     if (!tb_pin_plan_needs(p->plan, TB_PIN_PYTHON) && !tb_pin_plan_needs(p->plan, TB_PIN_TORCH))
         return true;
-    (void)snprintf(hook, sizeof(hook), "%s/python/hook", libdir);
-    const char *before = tb_environment_value(env, "PYTHONPATH");
-    if (before && strncmp(before, hook, strlen(hook)) == 0)
-        return true; /* --attach python */
-    return tb_environment_set(env, count, "PYTHONPATH", hook, ':', true);
+    return tb_environment_hook(env, count, libdir);
 }
 
 static const struct tb_pin_choice *set_choice(const struct tb_pins *p, const char *id)
@@ -171,16 +166,59 @@ static const struct tb_pin_choice *set_choice(const struct tb_pins *p, const cha
     return c && c->request == TB_PIN_SET && !p->jobs[c - p->plan->choice] ? c : NULL;
 }
 
-void tb_pins_in_child(const struct tb_pins *p)
+/* "0-3,8" */
+static bool cpus_of(const char *text, cpu_set_t *out)
+{
+    CPU_ZERO(out);
+    for (char *end; *text; text = end + (*end == ',')) {
+        unsigned long from = strtoul(text, &end, 10), to = from;
+        if (end == text)
+            return false;
+        if (*end == '-') {
+            text = end + 1;
+            to = strtoul(text, &end, 10);
+        }
+        if (end == text || (*end && *end != ',') || to < from || to >= CPU_SETSIZE)
+            return false;
+        for (; from <= to; from++)
+            CPU_SET(from, out);
+    }
+    return true;
+}
+
+static void cpus_text(const cpu_set_t *set, char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = 0;
+    for (unsigned from = 0, to; from < CPU_SETSIZE && used < size; from = to + 1) {
+        to = from;
+        if (!CPU_ISSET(from, set))
+            continue;
+        while (to + 1 < CPU_SETSIZE && CPU_ISSET(to + 1, set))
+            to++;
+        used +=
+            (size_t)(to > from
+                         ? snprintf(out + used, size - used, "%s%u-%u", used ? "," : "", from, to)
+                         : snprintf(out + used, size - used, "%s%u", used ? "," : "", from));
+    }
+}
+
+void tb_pins_in_child(const struct tb_pins *p, struct tb_pins_began *out)
 {
     const struct tb_pin_choice *c;
 
-    if (!p)
-        return;
-    if (set_choice(p, "system.aslr"))
+    *out = (struct tb_pins_began){.umask = 0};
+    if (p && set_choice(p, "system.aslr"))
         (void)personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
-    if ((c = set_choice(p, "system.umask")) != NULL)
+    if (p && (c = set_choice(p, "system.umask")) != NULL)
         (void)umask((mode_t)strtoul(c->value, NULL, 8));
+    if (p && (c = set_choice(p, "cpu.affinity")) != NULL && cpus_of(c->value, &out->cpus))
+        (void)sched_setaffinity(0, sizeof(out->cpus), &out->cpus);
+    out->fixed = personality(0xffffffff) & ADDR_NO_RANDOMIZE;
+    out->umask = umask(0);
+    (void)umask((mode_t)out->umask);
+    (void)sched_getaffinity(0, sizeof(out->cpus), &out->cpus);
 }
 
 /* ---------------------------------------------------------------- what came of it */
@@ -306,23 +344,24 @@ static void started_with(struct tb_pins *p, pid_t pid, const char *id, bool held
              "-", value, "");
 }
 
-void tb_pins_started(struct tb_pins *p, pid_t pid)
+void tb_pins_started(struct tb_pins *p, pid_t pid, const struct tb_pins_began *began)
 {
-    char text[8192], wanted[16];
+    const struct tb_pin_choice *c;
+    char text[VALUE_TEXT];
 
     if (!p)
         return;
-    if (tb_proc_read(pid, "personality", text, sizeof(text)) > 0) {
-        bool off = strtoul(text, NULL, 16) & ADDR_NO_RANDOMIZE;
-        started_with(p, pid, "system.aslr", off, off ? "on" : "off");
-    }
-    const char *line =
-        tb_proc_read(pid, "status", text, sizeof(text)) > 0 ? strstr(text, "\nUmask:") : NULL;
-    if (!line)
-        return;
-    const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, "system.umask");
-    (void)snprintf(wanted, sizeof(wanted), "%03lo", strtoul(line + 7, NULL, 8));
-    started_with(p, pid, "system.umask", c->value && strcmp(c->value, wanted) == 0, wanted);
+    started_with(p, pid, "system.aslr", began->fixed, began->fixed ? "on" : "off");
+    c = tb_pin_choice_of(p->plan, "system.umask");
+    (void)snprintf(text, sizeof(text), "%03o", began->umask & 0777u);
+    started_with(p, pid, "system.umask", c->value && strcmp(c->value, text) == 0, text);
+    cpu_set_t wanted;
+    c = tb_pin_choice_of(p->plan, "cpu.affinity");
+    cpus_text(&began->cpus, text, sizeof(text));
+    started_with(p, pid, "cpu.affinity",
+                 c->request == TB_PIN_SET && cpus_of(c->value, &wanted) &&
+                     CPU_EQUAL(&wanted, &began->cpus),
+                 text);
 }
 
 /* ---------------------------------------------------------------- the trace */
@@ -447,12 +486,12 @@ static bool warns(enum tb_pin_state state)
            state == TB_PIN_WAS_REFUSED;
 }
 
-/* @n: held, of all, given, not as asked, unseen, unbuilt */
-static void sum_up(const struct tb_pins *p, const uint32_t n[6], char *out, size_t size)
+/* @n: held, of all, given, not as asked, not kept, unseen, unbuilt */
+static void sum_up(const struct tb_pins *p, const uint32_t n[7], char *out, size_t size)
 {
-    static const char *const what[] = {"given to libraries that do not tell", "not as asked",
-                                       "of what the job did not use",
-                                       "that this version cannot set"};
+    static const char *const what[] = {
+        "given to libraries that do not tell", "not as asked", "that were to stay and did not",
+        "of what the job did not use", "that this version cannot set"};
     size_t used = (size_t)snprintf(out, size, "pins (%s): %u of %u seen to hold",
                                    tb_pin_profile_text(p->plan->profile)->name, n[0], n[1]);
 
@@ -463,7 +502,7 @@ static void sum_up(const struct tb_pins *p, const uint32_t n[6], char *out, size
 
 void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char *text), void *arg)
 {
-    uint32_t held = 0, given = 0, unseen = 0, unbuilt = 0, told = 0, asked = 0;
+    uint32_t held = 0, given = 0, unseen = 0, unbuilt = 0, told = 0, asked = 0, kept = 0;
     const struct row *r;
     char text[300];
 
@@ -473,6 +512,7 @@ void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char 
             continue;
         enum tb_pin_state state = worst(p, i, &r);
         asked += was_asked(c);
+        kept += !was_asked(c) && r && warns(state);
         held += was_asked(c) && state == TB_PIN_WAS_HELD;
         given += was_asked(c) && state == TB_PIN_WAS_GIVEN;
         unseen += was_asked(c) && state == TB_PIN_WAS_UNSEEN;
@@ -488,8 +528,8 @@ void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char 
     if (!asked)
         return;
     sum_up(p,
-           (const uint32_t[]){held, asked, given, asked - held - given - unseen - unbuilt, unseen,
-                              unbuilt},
+           (const uint32_t[]){held, asked, given, asked - held - given - unseen - unbuilt, kept,
+                              unseen, unbuilt},
            text, sizeof(text));
     line(arg, text);
 }

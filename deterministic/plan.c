@@ -120,6 +120,12 @@ static void take_profile(struct tb_pin_plan *p, enum tb_pin_profile profile)
 static enum tb_status unknown(const char *id, const char *source, struct tb_error *err)
 {
     const struct tb_pin *near[1];
+    enum tb_pin_profile profile;
+
+    if (tb_pin_profile_find(id, &profile))
+        return tb_fail(err, TB_ERR_ARG,
+                       "%s: '%s' is a profile: it has no value and cannot be taken out", source,
+                       id);
 
     if (tb_pin_near(id, near, 1) == 1)
         return tb_fail(err, TB_ERR_ARG,
@@ -141,6 +147,8 @@ static bool fits(const struct tb_pin *pin, const char *value)
     for (const char *c = value; *c; c++)
         if (tb_control(c))
             return false;
+    if (strcmp(pin->id, "cpu.affinity") == 0 && value[0] != '@')
+        return *value && strspn(value, "0123456789,-") == strlen(value);
     if (!*value || value[0] == '@' || !example)
         return *value != 0;
     if (strcmp(example, "@seed") == 0)

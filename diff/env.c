@@ -310,6 +310,8 @@ static bool collect_pins(struct tb_trace *t, struct pairs *l)
 /* Files of the two runs are compared by the process they hold: the first of each */
 static struct tb_trace *partner(const struct report_builder *rb, size_t file)
 {
+    if (rb->a->files == 1 && rb->b->files == 1) /* even where no process was recorded */
+        return rb->b->trace[0];
     for (size_t i = 0; i < rb->a->procs; i++)
         if (rb->a->proc[i].file == file && rb->a->proc[i].mate >= 0)
             return rb->b->trace[rb->b->proc[rb->a->proc[i].mate].file];

@@ -20,6 +20,7 @@ _force = False
 _said = {}  # id -> (state, value): what was sent last
 _first = {}  # id -> value that was kept at the first look
 _asked = {}  # id -> (value, where): what the job set by itself, and at which line
+_asking = []  # what the job asked of the seeds that are being set
 _early = False  # set by the import hook, before the job
 _forks = 0  # of this process so far
 _generation = 0  # of this process among its forefathers' children; 0: it is the job's first
@@ -145,6 +146,19 @@ def _by_torch():
     return False
 
 
+def _by_worker():
+    """Is it a worker of DataLoader's that calls for itself, not the data set in it?"""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.endswith(os.path.join("torch", "utils", "data", "_utils", "worker.py")):
+            return True
+        if not name.startswith(_OWN) and f"{os.sep}torch{os.sep}" not in name:
+            return False
+        frame = frame.f_back
+    return False
+
+
 # ---------------------------------------------------------------- seeds
 
 
@@ -199,12 +213,17 @@ def _wrap_seed(module, name, pin):
         if _by_torch():
             return inner(*args, **kwargs)
         asked = args[0] if args else next(iter(kwargs.values()), None)
+        outer = _asking[-1] if _asking else asked  # torch.manual_seed() seeds devices, too
         if pin not in _asked:
-            _asked[pin] = "a seed from the system" if asked is None else str(asked)[:60], _where()
+            _asked[pin] = "a seed from the system" if outer is None else str(outer)[:60], _where()
             _seeded(pin).send()
-        if _force and pinned is not None:
-            return inner(_seed(pin))
-        return inner(*args, **kwargs)
+        _asking.append(outer)
+        try:
+            if _force and pinned is not None:
+                return inner(_seed(pin))
+            return inner(*args, **kwargs)
+        finally:
+            _asking.pop()
 
     setattr(module, name, seed)
     return inner
@@ -307,7 +326,9 @@ def _wrap_setter(C, pin, getter, setter):
             return None
         result = inner(*args, **kwargs)
         after = _get(getter)
-        if after != before:
+        if after != before and _by_worker():
+            _first[pin] = after  # its workers take one thread each
+        elif after != before:
             _asked[pin] = str(after), _where()
         return result
 
@@ -384,6 +405,8 @@ def _after_torch(torch):
         if not setter.startswith("_") and _request(pin) != "leave":
             _wrap_setter(torch, pin, getter, setter)
     _set_flags(torch)
+    if os.environ.get("TWINBIT_POISON"):  # else torch would fill it by itself under deterministic algorithms
+        sys.modules["torch.utils.deterministic"].fill_uninitialized_memory = False
     _asked.clear()  # by us, until now
     _early = "set"
     answers = _Answers()
@@ -533,6 +556,25 @@ def _environment(answers):
             answers.say(pin, "given" if request in ("set", "add") else "read", seen)
 
 
+def _cpus():
+    """"0-3,8", as the recorder writes it."""
+    cpus, text = sorted(os.sched_getaffinity(0)), []
+    for cpu in cpus:
+        if text and text[-1][1] == cpu - 1:
+            text[-1][1] = cpu
+        else:
+            text.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in text)
+
+
+def _surroundings(answers):
+    _library("cpu.affinity", _cpus(), answers)
+    if _value("python.numpy_generator") is not None and "numpy.random" in sys.modules:
+        answered = "libtwinbit_pins.so" in os.environ.get("LD_PRELOAD", "")
+        answers.say("python.numpy_generator", "given" if answered else "missed",
+                    "by system.entropy" if answered else "nothing answers for the system")
+
+
 def _numpy_features(answers):
     pin = "python.numpy_dispatch"
     module = sys.modules.get("numpy._core._multiarray_umath") or sys.modules.get("numpy.core._multiarray_umath")
@@ -619,6 +661,7 @@ def _read_all(libraries, step):
         _numpy_features(answers)
         _libraries(answers)
     _environment(answers)
+    _surroundings(answers)
     if torch is not None and hasattr(torch, "_C"):
         _read_torch(torch, answers)
     answers.send()

@@ -72,6 +72,28 @@ done
 expect 2 tb_run --pin torch.sed -- true
 contains err "there is no pin 'torch.sed': was 'torch.seed' meant?"
 
+# the CPUs of the job; what is no list
+expect 0 tb_run --pin cpu.affinity=0 -- sh -c 'grep Cpus_allowed_list /proc/self/status'
+[ "$(cut -f2 out)" = 0 ] || fail "the affinity: $(cat out)"
+pin cpu.affinity
+contains pin "held "
+expect 2 tb_run --pin cpu.affinity=all -- true
+expect 2 tb_run --force-pins -- true
+contains err "need '--pin'"
+expect 2 tb_run --pin strict=yes -- true
+contains err "'strict' is a profile: it has no value"
+expect 2 tb_run --pin strict,'!basic' -- true
+
+# a job that ends at once has rows as well; runs that ask for other pins are told apart without torch
+for i in 1 2 3; do
+    expect 0 tb_run --pin strict -- true
+    contains err "2 of 45 seen to hold"
+done
+cp t.twinbit strict.twinbit
+expect 0 tb_run --pin basic -- true
+"$TWINBIT" diff strict.twinbit t.twinbit >out || true
+contains out "pins.asked: --pin strict | --pin basic"
+
 # an interpreter without torch
 need_python
 cat >job.py <<'END'

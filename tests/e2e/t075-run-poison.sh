@@ -10,6 +10,9 @@ for word in 1 1,1 1,256 a,b 1,2,3 '' 0x1g,2; do
     contains err "run: option '--poison'"
 done
 expect 2 run --poison 1,2 -n 2 -- touch ran
+expect 2 run --poison 1,2 --pin system.malloc_fill=3 -- touch ran
+expect 3 run --poison 1,2 -- true
+lacks out "differ by themselves"
 [ ! -e ran ] || fail "something was run"
 
 need_torch
@@ -34,6 +37,9 @@ contains out "run --poison 0xa5,0x3c --pin strict"
 contains out "memory is read that nobody wrote"
 # torch.fill, which strict brings, would hide it
 expect 1 run --poison 165,60 --pin strict -- "$PYTHON" job.py
+# so would a job that asks for deterministic algorithms itself
+sed 's/^torch.manual_seed(0)/&; torch.use_deterministic_algorithms(True)/' job.py >own.py
+expect 1 run --poison 165,60 -- "$PYTHON" own.py
 expect 0 run --poison 165,60 -- "$PYTHON" job.py whole
 expect 3 run --poison 165,60 -- "$PYTHON" job.py random
 contains out "unknown: two runs with fresh memory 0xa5 differ by themselves"
