@@ -28,6 +28,7 @@ enum tb_exit {
 int tb_cmd_run(int argc, char **argv);
 int tb_cmd_diff(int argc, char **argv);
 int tb_cmd_bisect(int argc, char **argv);
+int tb_cmd_bisect_pins(int argc, char **argv);
 int tb_cmd_show(int argc, char **argv);
 int tb_cmd_doctor(int argc, char **argv);
 int tb_cmd_pins(int argc, char **argv);

@@ -14,6 +14,7 @@ static const struct subcommand subcommands[] = {
     {"run", tb_cmd_run, "run a job and record a trace of it"},
     {"diff", tb_cmd_diff, "compare two traces: the first bit at which they part"},
     {"bisect", tb_cmd_bisect, "record pairs of runs until one parts, and name where"},
+    {"bisect-pins", tb_cmd_bisect_pins, "find the pins that make a job repeat itself"},
     {"replay", tb_cmd_replay, "run a job again with what it drew from the system in a trace"},
     {"show", tb_cmd_show, "look into a trace"},
     {"doctor", tb_cmd_doctor, "what works on this machine, and what mends the rest"},
@@ -37,7 +38,7 @@ static void usage(FILE *out)
           "subcommands:\n",
           out);
     for (size_t i = 0; i < TB_ARRAY_LEN(subcommands); i++)
-        fprintf(out, "  %-9s %s\n", subcommands[i].name, subcommands[i].help);
+        fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].help);
     fputs("\nhelp of one: twinbit SUBCOMMAND -h\n"
           "exit status: 0 same or passed, 1 differs or failed, 2 error, 3 unknown: nothing was "
           "tested\n"
