@@ -160,7 +160,10 @@ static void print_none(const struct tb_bp *b)
 {
     const char *comma = " ";
 
-    printf("none: runs differ with all %zu pins, too\n", b->items);
+    if (b->difference_all[0])
+        printf("none: runs differ with all %zu pins, too\n", b->items);
+    else
+        puts("none: the job fails with the pins that were tried");
     print_without(b);
     if (b->difference_all[0])
         printf("with all pins: %s\n", b->difference_all);

@@ -307,12 +307,15 @@ static enum tb_status search(struct tb_bp *b, struct tb_error *err)
 {
     struct tb_ddmin *d = NULL;
 
-    if (!run_without(b) || b->verdict == TB_BP_REPEATS || !make_usable(b, err))
+    if (!run_without(b) || b->verdict == TB_BP_REPEATS)
         return err->status;
-    if (b->items == 0) {
-        b->verdict = TB_BP_NONE;
+    bool usable = make_usable(b, err), stopped = b->stopped || b->at_limit || b->nothing;
+    if (!stopped && err->status == TB_OK && b->err.status == TB_OK && (!usable || b->items == 0)) {
+        b->verdict = TB_BP_NONE; /* one pin after the other made it fail */
         return TB_OK;
     }
+    if (!usable)
+        return err->status;
     set_equal(b, enough(b));
     b->found = tb_bp_new_set(b, true);
     b->cost = calloc(b->items + 1, sizeof(*b->cost));

@@ -101,6 +101,9 @@ sed -i 's/Ring ]/Ring ] \&\& [ "${NCCL_PROTO:-}" = Simple ]/' fails.sh
 expect 0 bp --pin basic,nccl.algo,nccl.proto --rounds 0 -- sh fails.sh
 found system.timezone
 matches out "^pin nccl\.(algo|proto) makes the job fail"
+expect 1 bp --pin system.timezone --rounds 0 -- sh -c '[ -z "${TZ:-}" ] || exit 4; date +%N'
+contains out "none: the job fails with the pins that were tried"
+contains out "pin system.timezone makes the job fail (status 4: '"
 [ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
 
 need_python
