@@ -75,14 +75,15 @@ struct tb_bp {
     struct tb_error err; /* status TB_OK: nothing failed */
     char doing[80];      /* for progress */
 
-    bool decided, by_output;     /* what runs are compared by */
-    bool nothing;                /* --compare trace, and there is nothing in them */
-    char uncovered[TB_BP_TEXT];  /* why "equal" does not mean all, "": it does */
-    char difference[TB_BP_TEXT]; /* of the last two runs that differed */
-    char last_line[TB_BP_TEXT];  /* of the last run's standard error */
-    int status;                  /* of runs without pins */
-    bool any_status;             /* ... they differ in that */
-    unsigned without, commonest; /* runs without pins, and those of the commonest result */
+    bool decided, by_output;       /* what runs are compared by */
+    bool nothing;                  /* --compare trace, and there is nothing in them */
+    char uncovered[TB_BP_TEXT];    /* why "equal" does not mean all, "": it does */
+    char difference[TB_BP_TEXT];   /* of the last two runs that differed */
+    char last_line[TB_BP_TEXT];    /* of the last run's standard error */
+    int status;                    /* of runs without pins */
+    bool any_status;               /* ... they differ in that */
+    unsigned without, commonest;   /* runs without pins, and those of the commonest result */
+    char line_without[TB_BP_TEXT]; /* the last of the first of them, on standard error */
     char difference_without[TB_BP_TEXT], difference_all[TB_BP_TEXT];
     char hint[TB_BP_LINES][TB_BP_TEXT]; /* pins that did not hold in the runs with all of them */
     size_t hints;

@@ -207,6 +207,9 @@ void tb_bp_print(const struct tb_bp *b)
              "compared");
         print_without(b);
     }
+    if (b->status != 0 && !b->any_status)
+        printf("without pins the job ends with status %d%s%s\n", b->status,
+               b->line_without[0] ? ": " : "", b->line_without);
     print_dropped(b);
     if (b->at_limit)
         printf("--max-runs %llu is reached\n", (unsigned long long)b->max_runs);
@@ -298,6 +301,10 @@ void tb_bp_json(const struct tb_bp *b, int status)
     member("not_covered", b->by_output ? NULL : b->uncovered, ", ");
     printf(",\n \"tried\": %zu, \"without\": {\"runs\": %u, \"commonest\": %u", b->items,
            b->without, b->commonest);
+    if (b->without > 0 && !b->any_status)
+        printf(", \"status\": %d", b->status);
+    else
+        fputs(", \"status\": null", stdout);
     member("difference", b->difference_without, ", ");
     fputs("}", stdout);
     member("difference", b->verdict == TB_BP_NONE ? b->difference_all : NULL, ", ");

@@ -39,8 +39,10 @@ static bool one_without(struct tb_bp *b, struct results *r)
     tb_bp_doing(b, "without pins");
     if (!tb_bp_once(b, NULL, &run))
         return false;
-    if (b->without == 0)
+    if (b->without == 0) {
         b->status = run.status;
+        memcpy(b->line_without, b->last_line, sizeof(b->line_without));
+    }
     b->any_status |= run.status != b->status;
     for (unsigned i = 0; i < r->count && outcome == TB_BP_DIFFER; i++) {
         outcome = tb_bp_compare(b, &r->of[i], &run);

@@ -33,7 +33,8 @@ confidence: had 53 % of its runs or more differed, that would have been seen (95
 5 runs, compared by what they print, and status
 END
 lines err 0
-expect 0 bp -n 12 -- sh -c 'exit 3'
+expect 0 bp -n 12 -- sh -c 'echo "no such file" >&2; exit 3'
+contains out "without pins the job ends with status 3: no such file"
 contains out "12 runs are the same"
 contains out "had 24 % of its runs"
 expect 3 bp --compare trace -- echo same
@@ -138,6 +139,7 @@ for cost in [two["together"]] + [p["wall"] for p in two["pins"]]:
     assert 0.1 < cost["low"] <= cost["ratio"] <= cost["high"] < 10, cost
 same = report(0, "--", "echo", "same")
 assert same["verdict"] == "repeats" and same["pins"] == [] and abs(same["confidence"]["excluded"] - 0.527) < 0.001
+assert same["without"]["status"] == 0
 none = report(1, "--pin", "basic", "--", "date", "+%N")
 assert none["verdict"] == "none" and none["difference"].startswith("line 1 of the output: ")
 for key in schema["required"]:
