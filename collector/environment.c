@@ -147,23 +147,6 @@ bool tb_environment_set(char **env, size_t *count, const char *name, const char 
     return true;
 }
 
-static bool set_attach(char **env, size_t *count, const struct tb_collector_options *o)
-{
-    char path[TB_COL_TEXT];
-
-    if (o->attach && strcmp(o->attach, "none") == 0)
-        return true;
-    if (o->attach && strcmp(o->attach, "python") == 0) {
-        (void)snprintf(path, sizeof(path), "%s/python/hook", o->libdir);
-        return tb_environment_set(env, count, "PYTHONPATH", path, ':', true);
-    }
-    (void)snprintf(path, sizeof(path), "%s/libtwinbit.so", o->libdir);
-    /* A sanitizer's runtime in the job or a child of it refuses to run behind a preloaded library.
-     */
-    return tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
-           tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
-}
-
 bool tb_environment_hook(char **env, size_t *count, const char *libdir)
 {
     char hook[TB_COL_TEXT];
@@ -173,6 +156,23 @@ bool tb_environment_hook(char **env, size_t *count, const char *libdir)
     if (before && strncmp(before, hook, strlen(hook)) == 0)
         return true; /* another of our reasons */
     return tb_environment_set(env, count, "PYTHONPATH", hook, ':', true);
+}
+
+static bool set_attach(char **env, size_t *count, const struct tb_collector_options *o)
+{
+    char path[TB_COL_TEXT];
+
+    if (o->attach && strcmp(o->attach, "none") == 0)
+        return true;
+    if (o->attach && strcmp(o->attach, "python") == 0) {
+        return tb_environment_set(env, count, "TWINBIT_ATTACH", "python", 0, true) &&
+               tb_environment_hook(env, count, o->libdir);
+    }
+    (void)snprintf(path, sizeof(path), "%s/libtwinbit.so", o->libdir);
+    /* A sanitizer's runtime in the job or a child of it refuses to run behind a preloaded library.
+     */
+    return tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
+           tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
 }
 
 /* glibc fills fresh memory with the complement of that */

@@ -87,7 +87,7 @@ def _pins():
 def _start():
     if os.environ.get("TWINBIT_PIN_PLAN"):
         _pins()
-    if os.environ.get("TWINBIT_SOCKET") and "libtwinbit.so" not in os.environ.get("LD_PRELOAD", ""):
+    if os.environ.get("TWINBIT_SOCKET") and os.environ.get("TWINBIT_ATTACH") == "python":
         sys.meta_path.insert(0, _Finder())
     # neither a path nor a variable of ours is left for the job to trip over
     while _FOLDER in sys.path:
