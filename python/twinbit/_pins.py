@@ -489,6 +489,21 @@ def _after_dataloader(module):
     owner.__init__ = __init__
 
 
+def _told_in_order(loader, answers):
+    """The iterator looks at it later than this, so that a forced pin is in time."""
+    in_order = getattr(loader, "in_order", None)
+    if in_order is None:
+        return
+    wanted = _value("data.in_order")
+    if wanted is not None and _force and str(bool(in_order)) != wanted:
+        _asked["data.in_order"] = str(bool(in_order)), ""
+        loader.in_order = in_order = wanted == "True"
+    asked, _ = _asked.get("data.in_order", (None, ""))
+    more = f" (the job asked for {asked})" if asked is not None else ""
+    state = "read" if wanted is None else "held" if str(bool(in_order)) == wanted else "job"
+    answers.say("data.in_order", state, f"{bool(in_order)}{more}")
+
+
 def _told_loader(iterator, loader):
     answers = _Answers()
     by_job = "torch.seed" in _asked and not _force
@@ -497,11 +512,7 @@ def _told_loader(iterator, loader):
     if seed is not None:
         answers.say("data.base_seed", "job" if own or by_job else
                     "held" if _value("data.base_seed") is not None else "read", seed)
-    in_order = getattr(loader, "in_order", None)
-    if in_order is not None:
-        wanted = _value("data.in_order")
-        state = "read" if wanted is None else "held" if str(bool(in_order)) == wanted else "job"
-        answers.say("data.in_order", state, bool(in_order))
+    _told_in_order(loader, answers)
     sampler = getattr(loader, "sampler", None)
     if sampler is not None and hasattr(sampler, "generator"):
         drawn = getattr(sampler, "generator", None) is not None or by_job

@@ -9,7 +9,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 model = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(TensorDataset(torch.arange(64.0).reshape(8, 8)), batch_size=4, shuffle=True, num_workers=2)
+loader = DataLoader(TensorDataset(torch.arange(64.0).reshape(8, 8)), batch_size=4, shuffle=True, num_workers=2,
+                    in_order="change" not in sys.argv)
 for epoch in range(2):
     for (x,) in loader:
         optimizer.zero_grad()
@@ -50,16 +51,19 @@ contains <("$TWINBIT" show a.twinbit pins | grep worker_numpy) "fork#1"
 
 # changed halfway: who, where, when; forced, it stays
 run -o c.twinbit --pin strict -- "$PYTHON" job.py change >/dev/null 2>err
-contains err "pin torch.deterministic: the job changed it from True to False at job.py:14 in step 2"
-contains err "pin torch.seed: the job has 5 at job.py:15 in step 2, which wins over"
+contains err "pin torch.deterministic: the job changed it from True to False at job.py:15 in step 2"
+contains err "pin torch.seed: the job has 5 at job.py:16 in step 2, which wins over"
+contains err "pin data.in_order: the job has False, which wins over True"
 threads=$("$PYTHON" -c 'import torch; print(torch.get_num_threads())')
 if [ "$threads" -ne 1 ]; then
-    contains err "pin cpu.torch_threads: the job changed it from what it was to 1 at job.py:16 in step 2"
+    contains err "pin cpu.torch_threads: the job changed it from what it was to 1 at job.py:17 in step 2"
 fi
 run -o d.twinbit --pin strict --force-pins -- "$PYTHON" job.py change >/dev/null 2>err
 pin d.twinbit torch.deterministic
 contains pin "observed True (the job asked for False)"
 lacks err "pin torch.deterministic"
+pin d.twinbit data.in_order
+contains pin "observed True (the job asked for False)"
 
 # level boundary and --attach python take pins as well
 run --quiet -o e.twinbit --pin strict --level boundary --attach python -- "$PYTHON" job.py >e
