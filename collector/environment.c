@@ -175,7 +175,8 @@ static bool set_attach(char **env, size_t *count, const struct tb_collector_opti
            tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
 }
 
-/* glibc fills fresh memory with the complement of that */
+/* glibc fills fresh memory with the complement of that, but not the small blocks that it keeps for
+ * each thread: then it keeps none */
 static bool set_poison(char **env, size_t *count, uint32_t poison, const char *libdir)
 {
     char value[16];
@@ -184,6 +185,8 @@ static bool set_poison(char **env, size_t *count, uint32_t poison, const char *l
         return true;
     (void)snprintf(value, sizeof(value), "%u", ~poison & 0xffu);
     return tb_environment_set(env, count, "MALLOC_PERTURB_", value, 0, true) &&
+           tb_environment_set(env, count, "GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", ':',
+                              false) &&
            tb_environment_set(env, count, "TWINBIT_POISON", "1", 0, true) &&
            tb_environment_hook(env, count, libdir);
 }
@@ -191,7 +194,7 @@ static bool set_poison(char **env, size_t *count, uint32_t poison, const char *l
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
                           struct tb_pins *pins, const struct tb_draws *draws, const char *socket)
 {
-    enum { NEW_ENTRIES = 12 };
+    enum { NEW_ENTRIES = 13 };
     size_t count = 0, n = 0;
 
     while (env[count])

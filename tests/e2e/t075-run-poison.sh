@@ -15,6 +15,21 @@ expect 3 run --poison 1,2 -- true
 lacks out "differ by themselves"
 [ ! -e ran ] || fail "something was run"
 
+# small blocks that were used before are filled, too, in a job of which nothing is recorded
+need_python
+cat >small.py <<'END'
+import ctypes
+c = ctypes.CDLL(None)
+c.malloc.restype = ctypes.c_void_p
+c.free.argtypes = [ctypes.c_void_p]
+used = c.malloc(96)
+ctypes.memset(used, 1, 96)
+c.free(used)
+print("byte", ctypes.string_at(c.malloc(96) + 50, 1)[0])
+END
+expect 3 run --poison 165,60 -- "$PYTHON" small.py
+[ "$(grep -c '^byte 165$' out)" -eq 2 ] || fail "small blocks: $(head -n 3 out)"
+
 need_torch
 cat >job.py <<'END'
 import random, sys
