@@ -194,7 +194,7 @@ static bool set_poison(char **env, size_t *count, uint32_t poison, const char *l
 char **tb_job_environment(char *const *env, const struct tb_collector_options *o,
                           struct tb_pins *pins, const struct tb_draws *draws, const char *socket)
 {
-    enum { NEW_ENTRIES = 13 };
+    enum { NEW_ENTRIES = 32 };
     size_t count = 0, n = 0;
 
     while (env[count])
