@@ -152,13 +152,43 @@ static bool parse_poison(const char *text, uint32_t out[2])
     return out[0] != out[1];
 }
 
+/* A file may be another one when it is asked for again: what it says stands in its place */
+static size_t say_choices(const struct tb_pin_plan *plan, char *out, size_t size)
+{
+    char item[400], word[1700];
+    size_t n = (size_t)snprintf(out, size, "--pin %s", tb_pin_profile_text(plan->profile)->name);
+
+    for (size_t i = 0; i < plan->count && n < size; i++) {
+        const struct tb_pin_choice *c = &plan->choice[i];
+        if (!c->own || c->request == TB_PIN_UNBUILT || (c->value && strchr(c->value, ',')))
+            continue;
+        if (c->request == TB_PIN_LEAVE)
+            (void)snprintf(item, sizeof(item), "!%s", c->pin->id);
+        else
+            (void)snprintf(item, sizeof(item), "%s=%s", c->pin->id, c->value ? c->value : "");
+        n += (size_t)snprintf(out + n, size - n, " --pin %s",
+                              tb_shell_word(item, word, sizeof(word)));
+    }
+    return n;
+}
+
+static bool names_a_file(const char *item)
+{
+    return strchr(item, '/') || strstr(item, ".pins");
+}
+
 /* What does not fit is not said: half of it would be another plan */
 static void say_asked(const struct tb_run *run, struct tb_pin_plan *plan)
 {
     char word[600], *out = plan->asked;
     size_t n = 0, size = sizeof(plan->asked);
+    bool file = false;
 
-    for (size_t i = 0; i < run->pins.count && n < size; i++)
+    for (size_t i = 0; i < run->pins.count; i++)
+        file = file || names_a_file(run->pins.item[i]);
+    if (file)
+        n = say_choices(plan, out, size);
+    for (size_t i = 0; !file && i < run->pins.count && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s--pin %s", i ? " " : "",
                               tb_shell_word(run->pins.item[i], word, sizeof(word)));
     if (run->pin_seed && n < size)

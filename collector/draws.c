@@ -22,6 +22,7 @@
 struct tb_draws {
     struct tb_preload_config config;
     char path[200], folder[200];
+    uint64_t unread, dropped; /* logs and records for which there was no room */
     uint64_t folders;         /* of a replay: listings of other names than it has */
     uint64_t unknown, others; /* of a replay: not in its log, asked for by another caller */
     char first[200];          /* of the unknown ones */
@@ -172,6 +173,9 @@ static void say_all(struct tb_pins *pins, const struct tb_preload_file *f, const
     if (c->others)
         n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu by another caller than recorded",
                       (unsigned long long)c->others);
+    if (f->dropped)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu not written down: no room",
+                      (unsigned long long)f->dropped);
     if (c->unknown)
         (void)snprintf(text + n, sizeof(text) - (size_t)n,
                        ", %llu not in the log that is replayed, first %s",
@@ -227,8 +231,13 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
     bool kept = false;
     enum tb_status st = tb_preload_log_at(logs, i, &log, err);
 
+    if (st == TB_ERR_FORMAT) { /* there was no room for its head */
+        d->unread++;
+        return TB_OK;
+    }
     if (st != TB_OK)
         return st;
+    d->dropped += tb_preload_log_file(log)->dropped;
     const struct tb_preload_file *f = tb_preload_log_file(log);
     while (tb_preload_log_next(log, &e))
         count(&c, &e);
@@ -269,6 +278,14 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
 {
     char text[400];
 
+    if (d && (d->unread || d->dropped)) {
+        (void)snprintf(
+            text, sizeof(text),
+            "of what the job drew from the system %llu answers and %llu processes were not "
+            "written down, for want of room below TMPDIR: a replay lacks them",
+            (unsigned long long)d->dropped, (unsigned long long)d->unread);
+        line(arg, text);
+    }
     if (d && d->unknown) {
         (void)snprintf(text, sizeof(text),
                        "replay: %llu decision%s not in the log, the first a %s; answered from the "

@@ -68,7 +68,7 @@ struct tb_pin_plan {
     bool force;                  /* pins win over what the job sets by itself */
     bool decisions;              /* what the job draws from the system is written down */
     bool all_entropy;            /* libraries for cryptography, too */
-    char asked[512]; /* the caller's: options that ask for it again, as words of a shell, or "" */
+    char asked[2048]; /* the caller's: options that ask for it again, as words of a shell, or "" */
     size_t count;
     struct tb_pin_choice *choice; /* one a pin, in the order of tb_pins() */
     char **note;                  /* lines for the user, of tb_pin_plan_finish() */

@@ -245,7 +245,7 @@ struct tb_diff_run_info {
     uint32_t processes, threads;
     bool complete;
     char command[1024]; /* of its first process */
-    char options[640];  /* for the next command: "--device softgpu --pin strict ", or "" */
+    char options[2600]; /* for the next command: "--device softgpu --pin strict ", or "" */
 };
 
 struct tb_diff_report {

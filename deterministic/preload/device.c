@@ -17,8 +17,8 @@
 #include "deterministic/preload/pins_internal.h"
 #include "deterministic/preload/sys.h"
 
-#define FDS 65536u /* those above are not remembered: their reads stay real */
-#define LARGEST 33554431u
+#define FDS 65536u          /* those above are not remembered: their reads stay real */
+#define LARGEST 0x7ffff000u /* what the kernel gives at once, from 5.18 on */
 
 /* A bit for each descriptor that may be a device. Set and cleared by anybody. */
 static uint64_t maybe[FDS / 64];

@@ -6,7 +6,7 @@
 #include "deterministic/preload/pins_internal.h"
 #include "deterministic/preload/sys.h"
 
-#define LARGEST 33554431u /* what the kernel gives at once */
+#define LARGEST 0x7ffff000u /* what the kernel gives at once, from 5.18 on */
 
 static ssize_t draw(struct tb_pins_call *c, void *buf, size_t n)
 {

@@ -201,6 +201,12 @@ def _seeded(pin, answers=None):
     return answers
 
 
+def _stands_for(module, name, function):
+    """In place of the other under its name, by which pickle finds it."""
+    function.__module__, function.__qualname__ = module.__name__, name
+    setattr(module, name, function)
+
+
 def _wrap_seed(module, name, pin):
     """The job may seed by itself: then its seed wins, and is told; forced pins take their own instead."""
     import functools
@@ -225,7 +231,7 @@ def _wrap_seed(module, name, pin):
         finally:
             _asking.pop()
 
-    setattr(module, name, seed)
+    _stands_for(module, name, seed)
     return inner
 
 
@@ -332,7 +338,7 @@ def _wrap_setter(C, pin, getter, setter):
             _asked[pin] = str(after), _where()
         return result
 
-    setattr(C, setter, set_flag)
+    _stands_for(C, setter, set_flag)
 
 
 def _after_torch_c(C):
@@ -400,11 +406,11 @@ def _wrap_torch_seeds(torch):
 def _after_torch(torch):
     global _early
     _seed_torch(torch)
-    _wrap_torch_seeds(torch)
     for pin, (getter, setter) in _FLAGS.items():
         if not setter.startswith("_") and _request(pin) != "leave":
             _wrap_setter(torch, pin, getter, setter)
     _set_flags(torch)
+    _wrap_torch_seeds(torch)  # behind what Dynamo, which the flags may have loaded, has put before them
     if os.environ.get("TWINBIT_POISON"):  # else torch would fill it by itself under deterministic algorithms
         sys.modules["torch.utils.deterministic"].fill_uninitialized_memory = False
     _asked.clear()  # by us, until now

@@ -77,3 +77,17 @@ run --quiet -o f.twinbit --pin strict,'!torch.deterministic',torch.mkldnn_determ
 "$TWINBIT" diff a.twinbit f.twinbit >out || true
 contains out "pins.asked: "
 contains out "pin torch.mkldnn_deterministic: True | False"
+
+# what the pins have put before functions of Python and torch can be pickled as they can
+cat >pickles.py <<'END'
+import multiprocessing, random
+import torch
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1, initializer=random.seed, initargs=(1,)) as pool:
+        print(pool.apply(abs, (-1,)))
+    loader = torch.utils.data.DataLoader(torch.arange(4.0), num_workers=1, worker_init_fn=torch.manual_seed,
+                                         multiprocessing_context="spawn")
+    print(len(list(loader)))
+END
+run --quiet -o g.twinbit --pin strict -- "$PYTHON" pickles.py >g
+[ "$(tr '\n' ' ' <g)" = "1 4 " ] || fail "pickles: $(cat g)"
