@@ -430,6 +430,11 @@ enum tb_status tb_pin_plan_finish(struct tb_pin_plan *p, uint64_t seed, struct t
     enum tb_status st = settle_conflicts(p, err);
     while (st == TB_OK && settle_needs(p))
         ;
+    if (p->all_entropy)
+        note(
+            p,
+            "pin entropy=all: libraries for cryptography get pinned bytes, too: keys and tokens of "
+            "this run can be guessed");
     if (st == TB_OK)
         st = check_words(p, err);
     return st == TB_OK ? make_seeds(p, err) : st;

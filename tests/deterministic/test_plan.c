@@ -119,6 +119,12 @@ static void test_plan__what_is_needed_comes_along(void **state)
     assert_non_null(strstr(p->note[0], "torch.deterministic is added"));
     tb_pin_plan_free(p);
 
+    p = PLAN("strict", "entropy=all"); /* not needed, but to be known */
+    assert_true(p->all_entropy);
+    assert_int_equal(p->notes, 1);
+    assert_non_null(strstr(p->note[0], "can be guessed"));
+    tb_pin_plan_free(p);
+
     p = PLAN("strict", "!torch.deterministic");
     assert_asked(p, "torch.fill", TB_PIN_LEAVE, NULL);
     assert_int_equal(p->notes, 1);
