@@ -73,8 +73,9 @@ expect 2 tb_run --pin torch.sed -- true
 contains err "there is no pin 'torch.sed': was 'torch.seed' meant?"
 
 # the CPUs of the job; what is no list
-expect 0 tb_run --pin cpu.affinity=0 -- sh -c 'grep Cpus_allowed_list /proc/self/status'
-[ "$(cut -f2 out)" = 0 ] || fail "the affinity: $(cat out)"
+cpu=$(sed -n 's/^Cpus_allowed_list:\t\([0-9]*\).*/\1/p' /proc/self/status)
+expect 0 tb_run --pin cpu.affinity="$cpu" -- sh -c 'grep Cpus_allowed_list /proc/self/status'
+[ "$(cut -f2 out)" = "$cpu" ] || fail "the affinity: $(cat out)"
 pin cpu.affinity
 contains pin "held "
 expect 2 tb_run --pin cpu.affinity=all -- true
@@ -87,7 +88,9 @@ expect 2 tb_run --pin strict,'!basic' -- true
 # a job that ends at once has rows as well; runs that ask for other pins are told apart without torch
 for i in 1 2 3; do
     expect 0 tb_run --pin strict -- true
-    contains err "2 of 45 seen to hold"
+    matches err "pins \(strict\): [12] of [0-9]+ seen to hold" # 1 where a container refuses personality(2)
+    pin system.umask
+    contains pin "held "
 done
 cp t.twinbit strict.twinbit
 expect 0 tb_run --pin basic -- true
