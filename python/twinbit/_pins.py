@@ -429,6 +429,8 @@ def _flag_state(pin, value, answers):
     """What was set must still be there, what was kept still be what it was."""
     asked, where = _asked.get(pin, (None, ""))
     pinned = _value(pin)
+    if value is None:  # this torch has no such one
+        return
     if pinned is not None:
         if str(value) == pinned:
             more = f" (the job asked for {asked})" if _force and asked not in (None, pinned) else ""
