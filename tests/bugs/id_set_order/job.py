@@ -8,8 +8,8 @@ class Signal:
 
 
 rng = random.Random(1)
-sources = {Signal(rng.uniform(-1, 1) * 10 ** rng.randint(-8, 8)) for _ in range(300)}
+sources = {Signal(rng.uniform(-1, 1) * 10 ** rng.randint(-8, 8)) for _ in range(30000)}
 total = 0.0
 for source in sources:
-    total += source.value
+    total = total / 3 + source.value
 print(total.hex())
