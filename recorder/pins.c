@@ -71,7 +71,7 @@ static void put(struct answer *a, const char *text)
 {
     size_t room = sizeof(a->msg->text) - a->used;
 
-    for (size_t i = 0; text[i] && i < 512 && room > 2; i++, room--) {
+    for (size_t i = 0; i < 512 && room > 2 && text[i]; i++, room--) {
         char c = text[i];
         a->msg->text[a->used++] = c == '\n' || c == '\t' ? ' ' : c;
     }

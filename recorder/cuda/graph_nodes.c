@@ -412,6 +412,8 @@ bool tb_cu_node_works(const struct tb_cu_node *n)
 
 void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
 {
+    const struct tb_cu_rows none = {0};
+
     if (n->kernel) {
         tb_cu_kernel_accesses(w, n->kernel, n->block, n->param_bytes);
         return;
@@ -419,6 +421,5 @@ void tb_cu_node_accesses(struct tb_cu_work *w, const struct tb_cu_node *n)
     if (!tb_cu_node_works(n))
         return;
     w->args = tb_cu_mix(w->args, n->value);
-    tb_cu_add_copy(w, n->dst, n->dst_bytes, n->src, n->src_bytes,
-                   n->gaps ? &(const struct tb_cu_rows){0} : NULL);
+    tb_cu_add_copy(w, n->dst, n->dst_bytes, n->src, n->src_bytes, n->gaps ? &none : NULL);
 }
