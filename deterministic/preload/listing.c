@@ -250,24 +250,57 @@ static struct listing *make(DIR *dir, struct tb_pins_call *c)
     return l;
 }
 
+/* One slot for a DIR, whoever of several threads comes first; *@mine: it was made here */
+static struct slot *claim(DIR *dir, bool *mine)
+{
+    static uint32_t
+        taken; /* by a thread that looks and adds; a forked child may find it so for good */
+    uint32_t nobody = 0;
+    bool have = false;
+
+    for (int i = 0; !have && i < 10000; i++, nobody = 0) {
+        have = __atomic_compare_exchange_n(&taken, &nobody, 1, false, __ATOMIC_ACQUIRE,
+                                           __ATOMIC_RELAXED);
+        if (!have)
+            (void)tb_sys3(SYS_sched_yield, 0, 0, 0);
+    }
+    struct slot *s = find(dir);
+    *mine = !s;
+    if (!s)
+        s = add(dir);
+    if (have)
+        __atomic_store_n(&taken, 0, __ATOMIC_RELEASE);
+    return s;
+}
+
+/* Another thread reads this very DIR */
+static struct listing *wait_for(const struct slot *s, const DIR *dir)
+{
+    struct listing *l = __atomic_load_n(&s->listing, __ATOMIC_ACQUIRE);
+
+    for (int i = 0; !l && i < 1000000 && __atomic_load_n(&s->dir, __ATOMIC_ACQUIRE) == dir; i++) {
+        (void)tb_sys3(SYS_sched_yield, 0, 0, 0);
+        l = __atomic_load_n(&s->listing, __ATOMIC_ACQUIRE);
+    }
+    return l;
+}
+
 /* The listing of @dir, made if it is the first time; NULL: entries come as they are. */
 static struct listing *listing(DIR *dir, const void *pc)
 {
     struct slot *s = find(dir);
     struct tb_pins_call c;
-    struct listing *l = s ? __atomic_load_n(&s->listing, __ATOMIC_ACQUIRE) : NULL;
+    bool mine = false;
 
-    for (int i = 0; s && !l && i < 1000000; i++) { /* another thread reads this very DIR */
-        (void)tb_sys3(SYS_sched_yield, 0, 0, 0);
-        l = __atomic_load_n(&s->listing, __ATOMIC_ACQUIRE);
-    }
-    if (l || s || !tb_pins_begin(&c, TB_PRELOAD_LISTING, TB_LISTING, pc))
-        return l;
-    s = add(dir);
-    l = s ? make(dir, &c) : NULL;
+    if (!s && tb_pins_self() && tb_pins.config->listing != TB_PRELOAD_OFF)
+        s = claim(dir, &mine);
+    if (!s || !mine)
+        return s ? wait_for(s, dir) : NULL;
+    struct listing *l =
+        tb_pins_begin(&c, TB_PRELOAD_LISTING, TB_LISTING, pc) ? make(dir, &c) : NULL;
     if (l)
         __atomic_store_n(&s->listing, l, __ATOMIC_RELEASE);
-    else if (s)
+    else
         __atomic_store_n(&s->dir, GONE, __ATOMIC_RELEASE);
     return l;
 }
