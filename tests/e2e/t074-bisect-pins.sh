@@ -1,4 +1,3 @@
-# labels: torch
 # timeout: 1200
 # bisect-pins: the smallest set of pins that makes a job repeat itself, how sure that is, and what it cannot mend.
 export TMPDIR=$PWD/tmp
@@ -157,26 +156,4 @@ expect 1 bp --pin basic -- "$PYTHON" own.py
 matches out '^pin python\.random [0-9]+: the job has a value of its own, which wins at own\.py:2$'
 expect 0 bp --pin basic --rounds 0 --force-pins -- "$PYTHON" own.py
 contains out "use: twinbit run --pin python.random --force-pins -- CMD"
-
-# torch: what is recorded decides, not what is printed
-need_torch
-cat >job.py <<'END'
-import os
-import torch
-model = torch.nn.Linear(4, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-model(torch.ones(4)).sum().backward()
-optimizer.step()
-print(os.getpid())
-if torch.are_deterministic_algorithms_enabled():
-    torch.zeros(4).put_(torch.tensor([0]), torch.tensor([1.0]))
-END
-expect 0 bp --pin torch.seed --rounds 0 -- "$PYTHON" job.py
-found torch.seed
-contains out "compared by what was recorded, and status"
-contains out "aten::"
-# an operator without a deterministic way: it is named, and torch.warn_only is taken
-expect 0 bp --max-runs 12 --rounds 0 -- "$PYTHON" job.py
-contains out "pin torch.deterministic makes the job fail (status 1: 'RuntimeError: put_ does not have a deterministic"
-contains out "): torch.warn_only is taken instead"
 [ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
