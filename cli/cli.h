@@ -144,6 +144,7 @@ enum tb_status tb_cli_free_trace(const char *prefix, char *out, size_t size,
 
 /**
  * tb_cli_scratch_make - a new folder "twinbit-<name>-XXXXXX" in $TMPDIR, else /tmp
+ * The path is absolute, as a job may be told of it: a relative $TMPDIR is not followed.
  * tb_cli_scratch_remove - that folder with all that is in it; "" is none
  */
 enum tb_status tb_cli_scratch_make(const char *name, char *out, size_t size,

@@ -2,10 +2,8 @@
  * same. */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/record.h"
@@ -60,14 +58,6 @@ static const struct tb_cli_command command = {
 
 /* ---------------------------------------------------------------- the logs */
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 /* Names come from a file that anybody may have written */
 static bool good_name(const char *name)
 {
@@ -103,20 +93,16 @@ static enum tb_status write_log(const struct replay *r, struct tb_trace *t, cons
 
 static enum tb_status write_logs(struct replay *r, struct tb_trace *t, struct tb_error *err)
 {
-    const char *tmp = getenv("TMPDIR");
     size_t n = 0;
     const char *list = tb_trace_text(t, TB_DRAWS_LIST, &n);
-    enum tb_status st = TB_OK;
+    enum tb_status st;
 
     if (!list)
         return tb_fail(err, TB_ERR_UNSUPPORTED,
                        "this trace holds no decisions: record it with 'twinbit run --pin observe'");
-    (void)snprintf(r->folder, sizeof(r->folder), "%s/twinbit-replay-XXXXXX",
-                   tmp && tmp[0] == '/' ? tmp : "/tmp");
-    if (!mkdtemp(r->folder)) {
-        r->folder[0] = 0;
-        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot make a folder for the logs");
-    }
+    st = tb_cli_scratch_make("replay", r->folder, sizeof(r->folder), err);
+    if (st != TB_OK)
+        return st;
     char *copy = strndup(list, n), *rest = copy;
     for (char *name; st == TB_OK && copy && (name = strsep(&rest, "\n")) != NULL;)
         st = *name ? write_log(r, t, name, err) : TB_OK;
@@ -256,8 +242,7 @@ static int replay(struct replay *r, const char *trace, int argc, struct tb_error
     } else {
         (void)tb_cli_error("replay", err);
     }
-    if (r->folder[0])
-        (void)nftw(r->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    tb_cli_scratch_remove(r->folder);
     tb_pin_plan_free(plan);
     return status;
 }

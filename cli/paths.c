@@ -113,7 +113,7 @@ enum tb_status tb_cli_free_trace(const char *prefix, char *out, size_t size, str
 enum tb_status tb_cli_scratch_make(const char *name, char *out, size_t size, struct tb_error *err)
 {
     const char *tmp = getenv("TMPDIR");
-    int n = snprintf(out, size, "%s/twinbit-%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", name);
+    int n = snprintf(out, size, "%s/twinbit-%s-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp", name);
 
     if (n > 0 && (size_t)n < size && mkdtemp(out))
         return TB_OK;

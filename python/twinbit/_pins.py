@@ -462,18 +462,7 @@ def _read_torch(torch, answers):
         _seeded("torch.seed_cuda", answers)
     backends = getattr(getattr(torch, "backends", None), "cpu", None)
     if backends is not None:
-        _level("cpu.torch_capability", backends.get_cpu_capability(), answers)
-
-
-def _level(pin, value, answers):
-    """Names of instruction sets are written in many ways."""
-    pinned = _value(pin)
-    state = "read"
-    if pinned is not None:
-        state = "held" if value.lower() == pinned.lower() else "missed"
-    elif _request(pin) == "keep":
-        state = "held" if value == _first.setdefault(pin, value) else "changed"
-    answers.say(pin, state, value)
+        _library("cpu.torch_capability", backends.get_cpu_capability(), answers)
 
 
 # ---------------------------------------------------------------- data loading
@@ -632,7 +621,7 @@ def _call(library, names, restype=None):
 
 
 def _library(pin, value, answers):
-    """A library's own word outweighs its variable's."""
+    """A library's own word outweighs its variable's; names are written in many ways."""
     if value is None:
         return
     pinned = _value(pin)
