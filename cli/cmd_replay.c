@@ -116,7 +116,7 @@ static enum tb_status write_logs(struct replay *r, struct tb_trace *t, struct tb
 static enum tb_status same_pins(struct tb_pin_plan *plan, struct tb_trace *t, struct tb_error *err)
 {
     const char *asked = tb_trace_meta(t, "pins.asked");
-    char word[512], value[512];
+    char word[512], value[sizeof(plan->asked)];
     uint64_t seed = 0;
     enum tb_status st = tb_pin_plan_add(plan, "observe", err);
 

@@ -172,23 +172,15 @@ static size_t say_choices(const struct tb_pin_plan *plan, char *out, size_t size
     return n;
 }
 
-static bool names_a_file(const char *item)
-{
-    return strchr(item, '/') || strstr(item, ".pins");
-}
-
 /* What does not fit is not said: half of it would be another plan */
 static void say_asked(const struct tb_run *run, struct tb_pin_plan *plan)
 {
-    char word[600], *out = plan->asked;
+    char word[sizeof(plan->asked)], *out = plan->asked;
     size_t n = 0, size = sizeof(plan->asked);
-    bool file = false;
 
-    for (size_t i = 0; i < run->pins.count; i++)
-        file = file || names_a_file(run->pins.item[i]);
-    if (file)
+    if (plan->of_file)
         n = say_choices(plan, out, size);
-    for (size_t i = 0; !file && i < run->pins.count && n < size; i++)
+    for (size_t i = 0; !plan->of_file && i < run->pins.count && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s--pin %s", i ? " " : "",
                               tb_shell_word(run->pins.item[i], word, sizeof(word)));
     if (run->pin_seed && n < size)
@@ -231,6 +223,10 @@ static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *
     plan->force = run->force_pins;
     plan->decisions = run->pins.count > 0;
     say_asked(run, plan);
+    if ((run->pins.count || run->pin_seed) && !plan->asked[0] && !run->rec.quiet)
+        tb_log("run: the pins take more than %zu bytes to write down: 'twinbit replay' will not "
+               "ask for them again",
+               sizeof(plan->asked) - 1);
     for (size_t i = 0; i < plan->notes && !run->rec.quiet; i++)
         tb_log("%s", plan->note[i]);
     return plan;

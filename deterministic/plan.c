@@ -300,7 +300,9 @@ enum tb_status tb_pin_plan_add(struct tb_pin_plan *p, const char *text, struct t
         if (!*item)
             continue;
         any = true;
-        st = is_file(item) ? take_file(p, item, err) : take_item(p, item, "--pin", err);
+        bool file = is_file(item);
+        p->of_file = p->of_file || file;
+        st = file ? take_file(p, item, err) : take_item(p, item, "--pin", err);
     }
     if (st == TB_OK && !any)
         st = tb_fail(err, TB_ERR_ARG,

@@ -68,6 +68,7 @@ struct tb_pin_plan {
     bool force;                  /* pins win over what the job sets by itself */
     bool decisions;              /* what the job draws from the system is written down */
     bool all_entropy;            /* libraries for cryptography, too */
+    bool of_file;                /* a file of pins was added */
     char asked[2048]; /* the caller's: options that ask for it again, as words of a shell, or "" */
     size_t count;
     struct tb_pin_choice *choice; /* one a pin, in the order of tb_pins() */
@@ -76,7 +77,7 @@ struct tb_pin_plan {
     struct tb_pin_text_list *texts; /* private: what the strings above point into */
 };
 
-/** tb_pin_plan_new - profile observe; NULL: no memory. Freed with tb_pin_plan_free() */
+/** tb_pin_plan_new - nothing is asked for yet; NULL: no memory. Freed with tb_pin_plan_free() */
 struct tb_pin_plan *tb_pin_plan_new(void);
 void tb_pin_plan_free(struct tb_pin_plan *p);
 

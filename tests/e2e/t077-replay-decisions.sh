@@ -63,6 +63,14 @@ done
 expect 0 run -o s.twinbit --pin strict --pin-seed 1 -- "$PYTHON" job.py
 cmp -s out strict && fail "another seed draws the same"
 
+# a long list of pins is asked for again whole
+list=strict
+for i in $(seq 50); do list="$list,!cpu.mkl_threads"; done
+expect 0 run -o s.twinbit --pin "$list,cpu.omp_threads=3" -- true
+expect 0 "$TWINBIT" replay --force -o c.twinbit s.twinbit
+"$TWINBIT" show c.twinbit pins | grep "cpu.omp_threads " >pin
+contains pin "requested 3"
+
 # torch: three steps whose data come in another order in each run
 need_torch
 cat >train.py <<'END'
