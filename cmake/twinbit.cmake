@@ -58,3 +58,16 @@ function(tb_test module topic)
         TIMEOUT ${A_TIMEOUT}
         ENVIRONMENT "TB_SOURCE_DIR=${CMAKE_SOURCE_DIR};TB_BUILD_DIR=${CMAKE_BINARY_DIR}")
 endfunction()
+
+# tb_link_time(TARGET) - optimise it as one at its linking: the way of a launch through an injected library goes through
+# ten files. Left out where the compiler cannot, and where code is instrumented.
+include(CheckIPOSupported)
+function(tb_link_time target)
+    if(NOT DEFINED TB_LINK_TIME)
+        check_ipo_supported(RESULT can LANGUAGES C)
+        set(TB_LINK_TIME ${can} CACHE INTERNAL "link-time optimisation works")
+    endif()
+    if(TB_LINK_TIME AND CMAKE_C_COMPILER_ID STREQUAL GNU AND NOT TB_SANITIZE)
+        set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION ON)
+    endif()
+endfunction()

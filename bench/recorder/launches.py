@@ -96,6 +96,8 @@ def a_launch(options, **kind):
 
 
 def figure(metric, value, goal=None):
+    if value <= 0:
+        sys.exit(f"{metric}: no instruction of twinbit's was counted: is all of {BUILD} built?")
     line = {"metric": metric, "unit": "insns", "samples": [round(value, 1)]}
     print(json.dumps(line | ({"goal": goal} if goal else {})), flush=True)
 
