@@ -26,6 +26,8 @@ struct tb_draws {
     uint64_t folders;         /* of a replay: listings of other names than it has */
     uint64_t unknown, others; /* of a replay: not in its log, asked for by another caller */
     char first[200];          /* of the unknown ones */
+    uint64_t seeds;           /* that are not what the job asked for */
+    char seed[200];           /* the first of these */
 };
 
 static uint32_t mode_of(const struct tb_pin_plan *plan, const char *id, bool replay)
@@ -51,10 +53,11 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     c->entropy = mode_of(plan, "system.entropy", replay != NULL);
     c->listing = mode_of(plan, "system.readdir", replay != NULL);
     c->tempnames = mode_of(plan, "system.tempnames", replay != NULL);
+    c->seeds = mode_of(plan, "system.time_seeds", replay != NULL);
     c->time = plan->decisions || replay ? TB_PRELOAD_LOG : TB_PRELOAD_OFF;
     c->value_limit = 512u << 10; /* of one answer: a replay needs it whole */
     c->flags = plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0;
-    if (!c->entropy && !c->listing && !c->tempnames && !c->time) {
+    if (!c->entropy && !c->listing && !c->tempnames && !c->seeds && !c->time) {
         free(d);
         return TB_OK;
     }
@@ -119,11 +122,45 @@ void tb_draws_free(struct tb_draws *d)
 struct counts {
     uint64_t draws, real, exempt, listings, names, readers, unknown, others, folders;
     char first[160]; /* what a replay did not find: the first */
+    uint64_t seeds, changed;
+    char seed[200]; /* the first that was changed */
 };
 
 static bool is_draw(uint16_t kind)
 {
     return kind >= TB_PRELOAD_GETRANDOM && kind <= TB_PRELOAD_DEVICE;
+}
+
+/* A seed as people write it: a double is one by its bits */
+static int put_seed(char *text, size_t room, uint64_t seed, uint64_t bits)
+{
+    double x;
+
+    memcpy(&x, &seed, sizeof(x));
+    return bits ? snprintf(text, room, "%llu", (unsigned long long)seed)
+                : snprintf(text, room, "%.17g", x);
+}
+
+static void count_seed(struct counts *c, const struct tb_preload_event *e)
+{
+    const struct tb_preload_record *r = e->record;
+    uint64_t given;
+
+    c->seeds++;
+    if (r->payload < sizeof(given))
+        return;
+    memcpy(&given, e->payload, sizeof(given));
+    if (given == r->asked || c->changed++)
+        return;
+    int n = put_seed(c->seed, sizeof(c->seed), given, r->served), room = (int)sizeof(c->seed);
+    n += snprintf(c->seed + n, (size_t)(room - n), " in place of ");
+    n += put_seed(c->seed + n, (size_t)(room - n), r->asked, r->served);
+    if (r->payload > sizeof(given))
+        (void)snprintf(c->seed + n, (size_t)(room - n), " at %.*s",
+                       (int)(r->payload - sizeof(given)), (const char *)e->payload + sizeof(given));
+    else
+        (void)snprintf(c->seed + n, (size_t)(room - n), " by %.60s+0x%llx",
+                       e->module[0] ? e->module : "?", (unsigned long long)e->offset);
 }
 
 static void count(struct counts *c, const struct tb_preload_event *e)
@@ -136,6 +173,8 @@ static void count(struct counts *c, const struct tb_preload_event *e)
     c->listings += r->kind == TB_PRELOAD_LISTING;
     c->names += r->kind == TB_PRELOAD_TEMPNAME;
     c->readers += r->kind == TB_PRELOAD_TIME;
+    if (r->kind == TB_PRELOAD_SEED)
+        count_seed(c, e);
     c->others += (r->marks & TB_PRELOAD_OTHER_CALLER) != 0;
     if (!(r->marks & TB_PRELOAD_NOT_IN_LOG))
         return;
@@ -186,6 +225,11 @@ static void say_all(struct tb_pins *pins, const struct tb_preload_file *f, const
     say(pins, pid, program, "system.readdir", f->listing, c->listings, true, text);
     (void)snprintf(text, sizeof(text), "%llu names", (unsigned long long)c->names);
     say(pins, pid, program, "system.tempnames", f->tempnames, c->names, true, text);
+    n = snprintf(text, sizeof(text), "%llu seeds", (unsigned long long)c->seeds);
+    if (c->changed)
+        (void)snprintf(text + n, sizeof(text) - (size_t)n, ", %llu of them changed, the first: %s",
+                       (unsigned long long)c->changed, c->seed);
+    say(pins, pid, program, "system.time_seeds", f->seeds, c->seeds, true, text);
     (void)snprintf(text, sizeof(text), "%llu callers", (unsigned long long)c->readers);
     say(pins, pid, program, "system.time", TB_PRELOAD_LOG, c->readers, true, text);
 }
@@ -244,6 +288,9 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
     say_all(pins, f, &c);
     if (c.unknown && !d->unknown)
         (void)snprintf(d->first, sizeof(d->first), "%.150s", c.first);
+    if (c.changed && !d->seeds)
+        (void)snprintf(d->seed, sizeof(d->seed), "%s", c.seed);
+    d->seeds += c.changed;
     d->unknown += c.unknown;
     d->others += c.others;
     d->folders += c.folders;
@@ -284,6 +331,19 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
             "of what the job drew from the system %llu answers and %llu processes were not "
             "written down, for want of room below TMPDIR: a replay lacks them",
             (unsigned long long)d->dropped, (unsigned long long)d->unread);
+        line(arg, text);
+    }
+    if (d && d->seeds) {
+        char first[sizeof(d->seed)]; /* with a line of the job's */
+        (void)snprintf(first, sizeof(first), "%s", d->seed);
+        (void)tb_plain(first, false);
+        (void)snprintf(text, sizeof(text),
+                       d->config.seeds == TB_PRELOAD_REPLAY
+                           ? "replay: %llu seed%s not what the job asks for now, the first: %s"
+                           : "pin system.time_seeds: %llu seed%s taken from the clock or the pid, "
+                             "and given another "
+                             "value: %s",
+                       (unsigned long long)d->seeds, d->seeds == 1 ? " is" : "s are", first);
         line(arg, text);
     }
     if (d && d->unknown) {

@@ -13,7 +13,7 @@
 static enum tb_status check(const struct tb_preload_config *c, struct tb_error *err)
 {
     if (c->entropy >= TB_PRELOAD_MODES || c->listing >= TB_PRELOAD_MODES ||
-        c->tempnames >= TB_PRELOAD_MODES)
+        c->tempnames >= TB_PRELOAD_MODES || c->seeds >= TB_PRELOAD_MODES)
         return tb_fail(err, TB_ERR_ARG, "no such mode of the preloaded library");
     if (c->time > TB_PRELOAD_LOG)
         return tb_fail(err, TB_ERR_ARG, "cannot pin the time of day: it is only written down");
@@ -21,7 +21,7 @@ static enum tb_status check(const struct tb_preload_config *c, struct tb_error *
         return tb_fail(err, TB_ERR_ARG, "cannot log to '%.64s': not an absolute path, or too long",
                        c->folder);
     bool replay = c->entropy == TB_PRELOAD_REPLAY || c->listing == TB_PRELOAD_REPLAY ||
-                  c->tempnames == TB_PRELOAD_REPLAY;
+                  c->tempnames == TB_PRELOAD_REPLAY || c->seeds == TB_PRELOAD_REPLAY;
     if (replay && (c->replay[0] != '/' || !memchr(c->replay, 0, sizeof(c->replay) - 32)))
         return tb_fail(err, TB_ERR_ARG, "cannot replay '%.64s': not an absolute path, or too long",
                        c->replay);

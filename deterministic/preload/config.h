@@ -40,7 +40,7 @@
 
 #define TB_PRELOAD_ENV "TWINBIT_PINS"
 #define TB_PRELOAD_MAGIC 0x31534E4950425455ull /* "UTBPINS1" */
-#define TB_PRELOAD_VERSION 1u
+#define TB_PRELOAD_VERSION 2u
 #define TB_PRELOAD_PATH 1024
 
 /* Callers whose name begins so keep real entropy, and their values are never written down. */
@@ -66,10 +66,12 @@ struct tb_preload_config {
     uint64_t magic; /* set by tb_preload_config_write(), as are version and size */
     uint32_t version, size;
     uint64_t seed;
-    uint32_t entropy;     /* enum tb_preload_mode: getrandom and its kin (pin system.entropy) */
-    uint32_t time;        /* OFF or LOG: calls are counted, never changed (system.time) */
-    uint32_t listing;     /* readdir and its kin (system.readdir) */
-    uint32_t tempnames;   /* mkstemp and its kin (system.tempnames) */
+    uint32_t entropy;   /* enum tb_preload_mode: getrandom and its kin (pin system.entropy) */
+    uint32_t time;      /* OFF or LOG: calls are counted, never changed (system.time) */
+    uint32_t listing;   /* readdir and its kin (system.readdir) */
+    uint32_t tempnames; /* mkstemp and its kin (system.tempnames) */
+    uint32_t seeds;     /* of generators, taken from the clock or the pid (system.time_seeds) */
+    uint32_t reserved;
     uint32_t flags;       /* enum tb_preload_flags */
     uint32_t value_limit; /* bytes of one answer that are written down; more: a hash; 0: 16384 */
     uint64_t log_limit;   /* bytes of one process's log; more is counted only; 0: 256 MiB */
@@ -79,7 +81,7 @@ struct tb_preload_config {
                      * empty one; all empty: TB_PRELOAD_REAL_CALLERS */
 };
 
-static_assert(sizeof(struct tb_preload_config) == 56 + 2 * TB_PRELOAD_PATH + 512, "file format");
+static_assert(sizeof(struct tb_preload_config) == 64 + 2 * TB_PRELOAD_PATH + 512, "file format");
 
 /** struct tb_preload_process - a row of the shared table; all words are changed atomically */
 struct tb_preload_process {

@@ -11,7 +11,10 @@ static uint32_t mode_of(enum tb_pins_class class)
 {
     const struct tb_preload_config *c = tb_pins.config;
 
-    return class == TB_LISTING ? c->listing : class == TB_TEMPNAME ? c->tempnames : c->entropy;
+    return class == TB_LISTING    ? c->listing
+           : class == TB_TEMPNAME ? c->tempnames
+           : class == TB_SEED     ? c->seeds
+                                  : c->entropy;
 }
 
 bool tb_pins_begin(struct tb_pins_call *c, uint16_t kind, enum tb_pins_class class, const void *pc)
@@ -59,6 +62,7 @@ static bool is_it(const struct tb_pins_call *c, const struct tb_preload_record *
 {
     enum tb_pins_class class = r->kind == TB_PRELOAD_LISTING    ? TB_LISTING
                                : r->kind == TB_PRELOAD_TEMPNAME ? TB_TEMPNAME
+                               : r->kind == TB_PRELOAD_SEED     ? TB_SEED
                                                                 : TB_ENTROPY;
 
     return r->kind >= TB_PRELOAD_GETRANDOM && r->kind != TB_PRELOAD_TIME && class == c->class &&

@@ -14,9 +14,9 @@ bool tb_preload_config_good(const struct tb_preload_config *c)
     return c->magic == TB_PRELOAD_MAGIC && c->version == TB_PRELOAD_VERSION &&
            c->size == sizeof(*c) && c->entropy < TB_PRELOAD_MODES && c->time <= TB_PRELOAD_LOG &&
            c->listing < TB_PRELOAD_MODES && c->tempnames < TB_PRELOAD_MODES &&
-           c->folder[0] == '/' && text_ends(c->folder, sizeof(c->folder)) &&
-           text_ends(c->replay, sizeof(c->replay)) && c->real[sizeof(c->real) - 1] == 0 &&
-           c->real[sizeof(c->real) - 2] == 0;
+           c->seeds < TB_PRELOAD_MODES && c->folder[0] == '/' &&
+           text_ends(c->folder, sizeof(c->folder)) && text_ends(c->replay, sizeof(c->replay)) &&
+           c->real[sizeof(c->real) - 1] == 0 && c->real[sizeof(c->real) - 2] == 0;
 }
 
 uint64_t tb_preload_hash(uint64_t h, const void *bytes, size_t n)

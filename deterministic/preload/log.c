@@ -262,6 +262,7 @@ const char *tb_preload_kind_name(uint16_t kind)
         {TB_PRELOAD_TIME, "time"},
         {TB_PRELOAD_LISTING, "listing"},
         {TB_PRELOAD_TEMPNAME, "temporary name"},
+        {TB_PRELOAD_SEED, "seed"},
     };
 
     for (size_t i = 0; i < TB_ARRAY_LEN(names); i++)

@@ -61,6 +61,8 @@ enum tb_preload_kind {
                               * hash: of the names in the order handed out; payload: for each entry
                               * in that order its place in byte order, 32 bits each */
     TB_PRELOAD_TEMPNAME = 64, /* payload: the name that was made */
+    TB_PRELOAD_SEED = 33, /* of a generator that the job seeds; asked: what the job had; served: its
+                           * bits, 0: a double; payload: what it was given, 64 bits, and the line */
 };
 
 /** enum tb_preload_mark - flags of a record */
@@ -89,7 +91,8 @@ struct tb_preload_file {
     uint32_t marks;                             /* TB_PRELOAD_BY_ORDER: of its identity */
     uint32_t claims;                            /* processes before it with this identity */
     char program[64];                           /* base name of the executable */
-    uint8_t reserved[104];
+    uint32_t seeds;                             /* mode, as in the configuration */
+    uint8_t reserved[100];
 };
 
 static_assert(sizeof(struct tb_preload_file) == TB_PRELOAD_LOG_START, "file format");
@@ -100,8 +103,8 @@ struct tb_preload_record {
     uint16_t kind, marks;
     uint32_t site; /* number of the caller's SITE record, which comes before; 0: none */
     uint64_t thread;
-    uint32_t n; /* which one of its thread, of its class (entropy, listing, temporary name), from 0;
-                 * EXEMPT ones are counted apart */
+    uint32_t n; /* which one of its thread, of its class (entropy, listing, temporary name, seed),
+                 * from 0; EXEMPT ones are counted apart */
     uint32_t payload; /* bytes */
     uint64_t asked;   /* bytes asked for */
     uint64_t served;  /* bytes given */

@@ -176,6 +176,7 @@ static void fill_head(struct tb_pins_proc *p, struct tb_preload_file *f)
     f->time = c->time;
     f->listing = c->listing;
     f->tempnames = c->tempnames;
+    f->seeds = c->seeds;
     f->marks = p->marks;
     f->claims = p->claims;
     memcpy(f->program, tb_pins.program, sizeof(f->program));

@@ -44,7 +44,9 @@
                                         X(glob) X(glob64) X(mkstemp) X(mkstemp64) X(mkostemp)      \
                                             X(mkostemp64) X(mkstemps) X(mkstemps64) X(mkostemps)   \
                                                 X(mkostemps64) X(mkdtemp) X(mktemp) X(tmpnam)      \
-                                                    X(tmpnam_r) X(tempnam)
+                                                    X(tmpnam_r) X(tempnam) X(srand) X(srandom)           \
+                                                        X(srand48) X(srandom_r) X(srand48_r)       \
+                                                            X(initstate)
 /* clang-format on */
 
 #define TB_NEXT_ENUM(name) TB_NEXT_##name,
@@ -56,7 +58,7 @@ void tb_pins_find_all(void);
 
 #define TB_NEXT(name) ((__typeof__(&name))tb_pins_next(TB_NEXT_##name))
 
-enum tb_pins_class { TB_ENTROPY, TB_LISTING, TB_TEMPNAME, TB_EXEMPT, TB_CLASSES };
+enum tb_pins_class { TB_ENTROPY, TB_LISTING, TB_TEMPNAME, TB_EXEMPT, TB_SEED, TB_CLASSES };
 
 enum tb_pins_site_flags { TB_SITE_READY = 1, TB_SITE_REAL = 2, TB_SITE_OURS = 4 };
 

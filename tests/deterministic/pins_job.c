@@ -595,6 +595,48 @@ static void signals(void)
     printf("signals\n");
 }
 
+/* Seeds that libc's generators are given: by the clock, the pid, both, and fixed ones */
+static void seeds(void)
+{
+    struct random_data data = {0};
+    struct drand48_data wide = {0};
+    static char state[64], other[64]; /* libc goes on with them */
+    struct timespec t;
+    int32_t r = 0;
+    long w = 0;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    srand((unsigned)time(NULL) ^ (unsigned)getpid());
+    printf("srand %x%x\n", rand(), rand());
+    srandom((unsigned)time(NULL) + (unsigned)getpid());
+    printf("srandom %lx%lx\n", random(), random());
+    srand48((long)t.tv_sec * 1000000000 + t.tv_nsec);
+    printf("srand48 %lx%lx\n", mrand48(), mrand48());
+    initstate_r(1, state, sizeof(state), &data);
+    srandom_r((unsigned)((uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000), &data);
+    random_r(&data, &r);
+    printf("srandom_r %x", r);
+    random_r(&data, &r);
+    printf("%x\n", r);
+    srand48_r((long)t.tv_sec * 1000 + t.tv_nsec / 1000000, &wide);
+    mrand48_r(&wide, &w);
+    printf("srand48_r %lx\n", w);
+    initstate((unsigned)getpid(), other, sizeof(other));
+    printf("initstate %lx%lx\n", random(), random());
+}
+
+static void fixed_seeds(void)
+{
+    static const unsigned fixed[] = {0, 1, 42, 1234, 20260101, 485464505, 0xFFFFFFFF};
+
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+        srand(fixed[i]);
+        printf("fixed %x\n", rand());
+        srand48(fixed[i]);
+        printf("fixed %lx\n", mrand48());
+    }
+}
+
 /* The number of a device that was closed, behind libc's back or not, is a file's later. */
 static void closed(const char *file)
 {
@@ -629,11 +671,11 @@ static void without(const char *name)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"entropy", entropy}, {"devices", devices},  {"nested", nested},
-                 {"fork", forks},      {"popen", by_popen},   {"clone", by_clone},
-                 {"time", clocks},     {"errno", keep_errno}, {"signal", signals},
-                 {"draw", draw_one},   {"kill", kill_it},     {"vfork", vfork_one},
-                 {"spawn", spawn_one}, {"system", by_system}};
+    } parts[] = {
+        {"entropy", entropy}, {"devices", devices},  {"nested", nested}, {"fork", forks},
+        {"popen", by_popen},  {"clone", by_clone},   {"time", clocks},   {"errno", keep_errno},
+        {"signal", signals},  {"draw", draw_one},    {"kill", kill_it},  {"vfork", vfork_one},
+        {"spawn", spawn_one}, {"system", by_system}, {"seeds", seeds},   {"fixed", fixed_seeds}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (strcmp(parts[i].name, name) == 0) {

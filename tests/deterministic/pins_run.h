@@ -44,10 +44,11 @@ static inline void pins_run_prepare(struct pins_run *r)
         fail_msg("%s", err.text);
 }
 
-/* All three kinds in @mode */
+/* All kinds in @mode */
 static inline void pins_run_mode(struct pins_run *r, enum tb_preload_mode mode, uint64_t seed)
 {
     r->config.entropy = r->config.listing = r->config.tempnames = (uint32_t)mode;
+    r->config.seeds = (uint32_t)mode;
     r->config.time = TB_PRELOAD_LOG;
     r->config.seed = seed;
 }

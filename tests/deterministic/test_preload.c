@@ -326,6 +326,47 @@ static void test_preload__temporary_names_follow_the_seed_and_stay_unique(void *
     assert_int_equal(system(a.output), 0);
 }
 
+/* ---------------------------------------------------------------- seeds */
+
+static void test_preload__seeds_from_clock_and_pid_follow_the_seed(void **state)
+{
+    (void)state;
+    check_pinned("seeds");
+    struct pins_sum sum = pins_sum(&a);
+    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 6);
+}
+
+static void test_preload__seeds_of_the_jobs_own_choice_stay(void **state)
+{
+    (void)state;
+    reset();
+    pins_run_mode(&a, TB_PRELOAD_PIN, 1);
+    pins_run_job(&a, "fixed");
+    pins_run_mode(&b, TB_PRELOAD_OFF, 0);
+    pins_run_job(&b, "fixed");
+    assert_true(strlen(a.output) > 100);
+    assert_string_equal(a.output, b.output);
+    struct pins_sum sum = pins_sum(&a);
+    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 14);
+    assert_int_equal(sum.marks[0], 14); /* REAL */
+}
+
+static void test_preload__seeds_are_replayed(void **state)
+{
+    (void)state;
+    reset();
+    pins_run_mode(&a, TB_PRELOAD_LOG, 1);
+    pins_run_job(&a, "seeds fixed");
+    pins_run_mode(&b, TB_PRELOAD_REPLAY, 2);
+    (void)snprintf(b.config.replay, sizeof(b.config.replay), "%s", a.config.folder);
+    pins_run_job(&b, "seeds fixed");
+    assert_string_equal(a.output, b.output);
+    struct pins_sum sum = pins_sum(&b);
+    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 20);
+    assert_int_equal(sum.marks[2], 20); /* FROM_LOG */
+    assert_int_equal(sum.marks[3], 0);  /* NOT_IN_LOG */
+}
+
 /* ---------------------------------------------------------------- the log */
 
 static void count_time(const struct tb_preload_file *f, const struct tb_preload_event *e, void *arg)
@@ -606,6 +647,9 @@ int main(void)
         TEST(listings_come_in_byte_order),
         TEST(a_big_folder_is_listed_whole_and_once),
         TEST(temporary_names_follow_the_seed_and_stay_unique),
+        TEST(seeds_from_clock_and_pid_follow_the_seed),
+        TEST(seeds_of_the_jobs_own_choice_stay),
+        TEST(seeds_are_replayed),
         TEST(time_is_counted_by_caller),
         TEST(the_log_has_what_was_given),
         TEST(a_killed_job_leaves_its_log),

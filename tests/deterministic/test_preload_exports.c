@@ -11,12 +11,15 @@ static const char exported[] =
     "__open64_2\n__open_2\n__openat64_2\n__openat_2\n__pread64_chk\n__pread_chk\n__read_chk\n" ARC4
     "clock_gettime\nclosedir\ndup\ndup2\ndup3\n"
     "execv\nexecve\nexecveat\nexecvp\nexecvpe\nfcntl\nfcntl64\nfdopen\nfexecve\nfileno\n"
-    "fileno_unlocked\nfopen\nfopen64\ngetentropy\ngetrandom\ngettimeofday\nglob\nglob64\nmkdtemp\n"
+    "fileno_"
+    "unlocked\nfopen\nfopen64\ngetentropy\ngetrandom\ngettimeofday\nglob\nglob64\ninitstate\nmkdtem"
+    "p\n"
     "mkostemp\nmkostemp64\nmkostemps\nmkostemps64\nmkstemp\nmkstemp64\nmkstemps\nmkstemps64\n"
     "mktemp\nopen\nopen64\nopenat\nopenat64\nposix_spawn\nposix_spawnp\npread\npread64\npreadv\n"
     "preadv64\npthread_create\nread\nreaddir\nreaddir64\nreaddir64_r\nreaddir_r\nreadv\nrewinddir\n"
-    "scandir\nscandir64\nscandirat\nscandirat64\nseekdir\nsyscall\ntelldir\ntempnam\ntime\ntmpnam\n"
-    "tmpnam_r\n";
+    "scandir\nscandir64\nscandirat\nscandirat64\nseekdir\nsrand\nsrand48\nsrand48_"
+    "r\nsrandom\nsrandom_r\nsyscall\ntelldir\ntempnam\ntime\ntmpnam\n"
+    "tmpnam_r\ntwinbit_pins_seed\ntwinbit_pins_seeds\n";
 
 static void test_preload_exports__it_exports_only_what_it_interposes(void **state)
 {

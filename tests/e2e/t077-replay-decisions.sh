@@ -3,6 +3,8 @@
 # replay: what a run drew from the system is given to another one, which comes out the same; what the log does not have is
 # told; a trace without decisions, or with names that lead elsewhere, is refused.
 need_python
+mkdir tmp
+export TMPDIR=$PWD/tmp
 run() { "$TWINBIT" run --quiet --force "$@"; }
 
 # without torch: hash seeds, random, uuid, temporary names, the order of a folder, children
@@ -50,7 +52,7 @@ expect 2 "$TWINBIT" replay gone.twinbit
 expect 2 "$TWINBIT" replay a.twinbit "$PYTHON" job.py
 contains err "the command stands behind '--'"
 expect 127 "$TWINBIT" replay --force -o e.twinbit a.twinbit -- no-such-command
-[ -z "$(ls -d "${TMPDIR:-/tmp}"/twinbit-replay-* 2>/dev/null)" ] || fail "folders are left behind"
+[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
 
 # strict: the same numbers in each run, from the seed, in the log as well
 expect 0 run -o s.twinbit --pin strict -- "$PYTHON" job.py
