@@ -137,6 +137,15 @@ static bool write_plan(struct tb_pins *p)
     return fclose(f) == 0;
 }
 
+/* Must Python be met before the job's first line? */
+static bool needs_hook(const struct tb_pin_plan *plan)
+{
+    const struct tb_pin_choice *seeds = tb_pin_choice_of(plan, "system.time_seeds");
+
+    return tb_pin_plan_needs(plan, TB_PIN_PYTHON) || tb_pin_plan_needs(plan, TB_PIN_TORCH) ||
+           (seeds && seeds->request == TB_PIN_SET);
+}
+
 bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const char *libdir)
 {
     if (!p)
@@ -154,9 +163,7 @@ bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const cha
         return true;
     if (!tb_environment_set(env, count, TB_WIRE_PINS, p->path, 0, true))
         return false;
-    if (!tb_pin_plan_needs(p->plan, TB_PIN_PYTHON) && !tb_pin_plan_needs(p->plan, TB_PIN_TORCH))
-        return true;
-    return tb_environment_hook(env, count, libdir);
+    return !needs_hook(p->plan) || tb_environment_hook(env, count, libdir);
 }
 
 static const struct tb_pin_choice *set_choice(const struct tb_pins *p, const char *id)

@@ -14,6 +14,7 @@ import sys
 _MESSAGE = "<4I2Q i3I 3968s"  # struct tb_wire_msg
 _MAGIC, _VERSION, _PIN = 0x31425754, 3, 8
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_RANDOM = os.path.join(os.path.dirname(os.__file__), "random.py")
 
 _rows = {}  # id -> (mechanism, request, sets, value)
 _force = False
@@ -21,6 +22,7 @@ _said = {}  # id -> (state, value): what was sent last
 _first = {}  # id -> value that was kept at the first look
 _asked = {}  # id -> (value, where): what the job set by itself, and at which line
 _asking = []  # what the job asked of the seeds that are being set
+_OURS = object()  # in it: the seed is ours
 _early = False  # set by the import hook, before the job
 _forks = 0  # of this process so far
 _generation = 0  # of this process among its forefathers' children; 0: it is the job's first
@@ -115,7 +117,7 @@ def _now(pin, state, value, where=""):
 
 def _is_library(name):
     return (name.startswith(_OWN) or name.startswith("<") and name not in ("<string>", "<stdin>") or
-            f"{os.sep}torch{os.sep}" in name and "site-packages" in name or name in (__file__, os.__file__))
+            f"{os.sep}torch{os.sep}" in name and "site-packages" in name or name in (__file__, os.__file__, _RANDOM))
 
 
 def _where():
@@ -207,6 +209,14 @@ def _stands_for(module, name, function):
     setattr(module, name, function)
 
 
+def _inside(asked, inner, args, kwargs):
+    _asking.append(asked)
+    try:
+        return inner(*args, **kwargs)
+    finally:
+        _asking.pop()
+
+
 def _wrap_seed(module, name, pin):
     """The job may seed by itself: then its seed wins, and is told; forced pins take their own instead."""
     import functools
@@ -216,29 +226,72 @@ def _wrap_seed(module, name, pin):
 
     @functools.wraps(inner)
     def seed(*args, **kwargs):
-        if _by_torch():
+        if _by_torch() or _asking and _asking[-1] is _OURS:
             return inner(*args, **kwargs)
         asked = args[0] if args else next(iter(kwargs.values()), None)
+        if not _asking and not (_force and pinned is not None):
+            args, kwargs = _given(args, kwargs)
+            now = args[0] if args else next(iter(kwargs.values()), None)
+            if now is not asked and _request(pin) != "leave":  # it follows from our seed, as the pinned one does
+                _now(pin, "held" if pinned is not None else "read", f"{now} in place of {asked}", _where())
+                return _inside(_OURS, inner, args, kwargs)
         outer = _asking[-1] if _asking else asked  # torch.manual_seed() seeds devices, too
         if pin not in _asked:
             _asked[pin] = "a seed from the system" if outer is None else str(outer)[:60], _where()
             _seeded(pin).send()
-        _asking.append(outer)
-        try:
-            if _force and pinned is not None:
-                return inner(_seed(pin))
-            return inner(*args, **kwargs)
-        finally:
-            _asking.pop()
+        if _force and pinned is not None:
+            args, kwargs = (_seed(pin),), {}
+        return _inside(outer, inner, args, kwargs)
 
     _stands_for(module, name, seed)
     return inner
+
+
+def _given(args, kwargs):
+    """Arguments of a function that seeds: a seed that is the time or the pid becomes another one (_seeds.py)."""
+    seeds = _part("_seeds")
+    if args:
+        return (seeds.given(args[0], _where), *args[1:]), kwargs
+    for name in kwargs:
+        return args, {**kwargs, name: seeds.given(kwargs[name], _where)}
+    return args, kwargs
+
+
+def _wrap_seeded(owner, name):
+    """A function of which each call makes or seeds a generator of the job's own."""
+    import functools
+
+    inner = getattr(owner, name)
+
+    @functools.wraps(inner)
+    def seeded(*args, **kwargs):
+        if _by_torch():
+            return inner(*args, **kwargs)
+        args, kwargs = _given(args, kwargs)
+        return inner(*args, **kwargs)
+
+    _stands_for(owner, name, seeded)
+
+
+def _wrap_instances(random):
+    """random.Random(seed), and its seed() later; SystemRandom has a seed() that does nothing."""
+    import functools
+
+    inner = random.Random.seed
+
+    @functools.wraps(inner)
+    def seed(self, *args, **kwargs):
+        args, kwargs = _given(args, kwargs)
+        return inner(self, *args, **kwargs)
+
+    random.Random.seed = seed
 
 
 def _start_random():
     import random
 
     seed = _wrap_seed(random, "seed", "python.random")
+    _wrap_instances(random)
     if _value("python.random") is not None:
         seed(_seed("python.random"))
         os.register_at_fork(before=_count_fork, after_in_child=lambda: _seed_child(seed, _forks))
@@ -281,6 +334,7 @@ def _wrap_spawn(seed):
 
 
 def _after_numpy_random(module):
+    _wrap_seeded(module, "default_rng")
     seed = _wrap_seed(module, "seed", "python.numpy_legacy")
     if _value("python.numpy_legacy") is not None:
         seed(_mix(_seed("python.numpy_legacy"), _generation))
@@ -705,6 +759,20 @@ def load():
 
     atexit.register(_at_exit)
     return True
+
+
+def _part(name):
+    """A module beside this one, loaded once, and not before the job needs it."""
+    import importlib.util
+
+    full = "_twinbit" + name
+    module = sys.modules.get(full)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(full, _OWN + name + ".py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[full] = module
+        spec.loader.exec_module(module)
+    return module
 
 
 class _Loader:
