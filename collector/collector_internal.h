@@ -78,6 +78,9 @@ enum {
     TB_MAPS_CUDA = 1 << 1, /* the driver itself */
     TB_MAPS_TWINBIT = 1 << 2,
     TB_MAPS_SHIM = 1 << 3, /* our libcuda.so.1 before it */
+    TB_MAPS_PINS = 1 << 4, /* libtwinbit_pins.so */
+    TB_MAPS_LOADER = 1 << 5,
+    TB_MAPS_FILE = 1 << 6, /* any file at all: the list could be read */
 };
 /** tb_proc_maps - which of the libraries above are mapped; 0 if it cannot be read */
 unsigned tb_proc_maps(pid_t pid);
@@ -103,6 +106,31 @@ struct tb_pins;
 void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *id,
                  enum tb_pin_state state, const char *value);
 
+/* ---------------------------------------------------------------- unreached.c (front) */
+
+struct tb_unreached_row {
+    char program[512], why[100];
+    uint64_t times;
+};
+
+/** struct tb_unreached - programs that ran without libtwinbit_pins.so; zero-initialise */
+struct tb_unreached {
+    struct tb_unreached_row row[128];
+    uint32_t count;
+    uint64_t more; /* for which there was no row */
+};
+
+void tb_unreached_add(struct tb_unreached *u, const char *program, const char *why, uint64_t times);
+/** tb_unreached_merge - those of @seen whose program was not told of by who executed it */
+void tb_unreached_merge(struct tb_unreached *u, const struct tb_unreached *seen);
+/** tb_unreached_store - as rows of coverage of kind "pins" */
+enum tb_status tb_unreached_store(const struct tb_unreached *u, struct tb_store *store,
+                                  struct tb_error *err) TB_MUST_CHECK;
+/** tb_unreached_say - as rows of pins */
+void tb_unreached_say(const struct tb_unreached *u, struct tb_pins *pins);
+void tb_unreached_report(const struct tb_unreached *u, void (*line)(void *arg, const char *text),
+                         void *arg);
+
 /* ---------------------------------------------------------------- draws.c (front) */
 
 struct tb_draws;
@@ -116,6 +144,13 @@ bool tb_draws_environment(const struct tb_draws *d, char **env, size_t *count, c
 /** tb_draws_store - logs into the trace, what they say of pins into @pins */
 enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct tb_pins *pins,
                               struct tb_error *err) TB_MUST_CHECK;
+/** tb_draws_first - the job's first program is @path, with the environment @env */
+void tb_draws_first(struct tb_draws *d, const char *path, char *const *env);
+/** tb_draws_unseen - @program ran without the library, and who started it did not say so; before
+ * tb_draws_store() */
+void tb_draws_unseen(void *d, const char *program, const char *why);
+/** tb_draws_rows - rows of coverage that tb_draws_store() wrote */
+uint64_t tb_draws_rows(const struct tb_draws *d);
 /** tb_draws_report - after tb_draws_store(): a line if a replay was asked what its log does not
  * have */
 void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const char *text),
@@ -488,6 +523,12 @@ void tb_watch_poll(struct tb_watch *w, pid_t job);
 uint32_t tb_watch_living(struct tb_watch *w, pid_t job);
 /** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
+/** tb_watch_pins - from now on look for programs without libtwinbit_pins.so, too */
+void tb_watch_pins(struct tb_watch *w);
+/** tb_watch_unreached - calls @fn for each that was seen twice at least, as it takes a moment until
+ * the library is in */
+void tb_watch_unreached(const struct tb_watch *w,
+                        void (*fn)(void *arg, const char *program, const char *why), void *arg);
 /** tb_watch_told - @pid has said itself that it is not covered; its command line, "" if not known
  */
 const char *tb_watch_told(struct tb_watch *w, pid_t pid);
@@ -515,13 +556,15 @@ struct tb_signals {
     bool paused; /* SIGUSR2 turns it over */
 };
 
-/** tb_job_find - is there such a command? 126 or 127 in *@exit_status if not */
-enum tb_status tb_job_find(const char *file, int *exit_status, struct tb_error *err) TB_MUST_CHECK;
-/** tb_job_start - fork and exec; the job's environment has the socket and the library */
+/** tb_job_find - is there such a command, and where (@path)? 126 or 127 in *@exit_status if not */
+enum tb_status tb_job_find(const char *file, char *path, size_t size, int *exit_status,
+                           struct tb_error *err) TB_MUST_CHECK;
+/** tb_job_start - fork and exec; @path: of tb_job_find(); the job's environment has the socket and
+ * the library */
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
                             const struct tb_signals *signals, struct tb_pins *pins,
-                            const struct tb_draws *draws, const char *socket, int *exit_status,
-                            struct tb_error *err) TB_MUST_CHECK;
+                            struct tb_draws *draws, const char *path, const char *socket,
+                            int *exit_status, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_signals_open(struct tb_signals *s, struct tb_error *err) TB_MUST_CHECK;
 void tb_signals_close(struct tb_signals *s);
 /** tb_signals_work - ignore, forward, follow stop and continue, take the job's status */

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "deterministic/plan.h"
 #include "deterministic/preload/config.h"
 #include "deterministic/preload/log.h"
+#include "deterministic/preload/reach.h"
 
 #define LOG_MOST (64u << 20) /* bytes of one process's log that a trace keeps */
 
@@ -28,6 +30,7 @@ struct tb_draws {
     char first[200];          /* of the unknown ones */
     uint64_t seeds;           /* that are not what the job asked for */
     char seed[200];           /* the first of these */
+    struct tb_unreached unreached, seen;
 };
 
 static uint32_t mode_of(const struct tb_pin_plan *plan, const char *id, bool replay)
@@ -115,6 +118,39 @@ void tb_draws_free(struct tb_draws *d)
         (void)usleep(5000); /* one that was starting has made its log meanwhile */
     }
     free(d);
+}
+
+/* ---------------------------------------------------------------- programs without it */
+
+void tb_draws_first(struct tb_draws *d, const char *path, char *const *env)
+{
+    char program[TB_COL_TEXT];
+
+    if (!d)
+        return;
+    enum tb_preload_reach reach = tb_preload_reach(AT_FDCWD, path, env, program, sizeof(program));
+    if (reach != TB_REACH_YES && reach != TB_REACH_NO_PROGRAM)
+        tb_unreached_add(&d->unreached, program, tb_preload_reach_text(reach), 1);
+}
+
+void tb_draws_unseen(void *d, const char *program, const char *why)
+{
+    tb_unreached_add(&((struct tb_draws *)d)->seen, program, why, 1);
+}
+
+uint64_t tb_draws_rows(const struct tb_draws *d)
+{
+    return d ? d->unreached.count : 0;
+}
+
+static void take_unreached(struct tb_draws *d, const struct tb_preload_event *e)
+{
+    const struct tb_preload_record *r = e->record;
+    const char *program = e->payload;
+
+    if (r->payload > 0 && program[r->payload - 1] == 0)
+        tb_unreached_add(&d->unreached, program,
+                         tb_preload_reach_text((enum tb_preload_reach)r->asked), 1);
 }
 
 /* ---------------------------------------------------------------- what a process drew */
@@ -284,7 +320,10 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
     d->dropped += tb_preload_log_file(log)->dropped;
     const struct tb_preload_file *f = tb_preload_log_file(log);
     while (tb_preload_log_next(log, &e))
-        count(&c, &e);
+        if (e.record->kind == TB_PRELOAD_UNREACHED)
+            take_unreached(d, &e);
+        else
+            count(&c, &e);
     say_all(pins, f, &c);
     if (c.unknown && !d->unknown)
         (void)snprintf(d->first, sizeof(d->first), "%.150s", c.first);
@@ -316,6 +355,10 @@ enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct
         st = one_log(d, logs, i, store, pins, list, err);
     if (list && fclose(list) == 0 && st == TB_OK)
         st = tb_store_text(store, TB_DRAWS_LIST, text, n, err);
+    tb_unreached_merge(&d->unreached, &d->seen);
+    tb_unreached_say(&d->unreached, pins);
+    if (st == TB_OK)
+        st = tb_unreached_store(&d->unreached, store, err);
     free(text);
     tb_preload_logs_close(logs);
     return st;
@@ -325,6 +368,8 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
 {
     char text[400];
 
+    if (d)
+        tb_unreached_report(&d->unreached, line, arg);
     if (d && (d->unread || d->dropped)) {
         (void)snprintf(
             text, sizeof(text),

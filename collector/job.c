@@ -27,16 +27,14 @@ static int executable(const char *path)
     return access(path, X_OK) == 0 ? 0 : errno;
 }
 
-static int search_path(const char *file)
+static int search_path(const char *file, char *candidate, size_t size)
 {
     const char *path = getenv("PATH");
-    char candidate[TB_COL_TEXT];
     int result = ENOENT;
 
     for (const char *p = path ? path : "/bin:/usr/bin", *end;; p = end + 1) {
         end = strchrnul(p, ':');
-        (void)snprintf(candidate, sizeof(candidate), "%.*s%s%s", (int)(end - p), p,
-                       end > p ? "/" : "", file);
+        (void)snprintf(candidate, size, "%.*s%s%s", (int)(end - p), p, end > p ? "/" : "", file);
         int rc = executable(candidate);
         if (rc == 0)
             return 0;
@@ -55,9 +53,16 @@ static enum tb_status not_run(const char *file, int sys, int *exit_status, struc
     return tb_fail_sys(err, TB_ERR_SYS, sys, "cannot run '%s'", file);
 }
 
-enum tb_status tb_job_find(const char *file, int *exit_status, struct tb_error *err)
+enum tb_status tb_job_find(const char *file, char *path, size_t size, int *exit_status,
+                           struct tb_error *err)
 {
-    int rc = strchr(file, '/') ? executable(file) : file[0] ? search_path(file) : ENOENT;
+    int rc = ENOENT;
+
+    (void)snprintf(path, size, "%s", file);
+    if (strchr(file, '/'))
+        rc = executable(file);
+    else if (file[0])
+        rc = search_path(file, path, size);
 
     return rc == 0 ? TB_OK : not_run(file, rc, exit_status, err);
 }
@@ -84,8 +89,8 @@ static void run_child(const struct tb_collector_options *o, const struct tb_sign
 
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
                             const struct tb_signals *signals, struct tb_pins *pins,
-                            const struct tb_draws *draws, const char *socket, int *exit_status,
-                            struct tb_error *err)
+                            struct tb_draws *draws, const char *path, const char *socket,
+                            int *exit_status, struct tb_error *err)
 {
     char **env = tb_job_environment(environ, o, pins, draws, socket);
     enum tb_status st = TB_OK;
@@ -115,8 +120,10 @@ enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_option
     if (read(report[0], &sys, sizeof(sys)) == (ssize_t)sizeof(sys)) {
         (void)waitpid(job->pid, NULL, 0);
         st = not_run(o->argv[0], sys, exit_status, err);
-    } else if (told) {
-        tb_pins_started(pins, job->pid, &began);
+    } else {
+        if (told)
+            tb_pins_started(pins, job->pid, &began);
+        tb_draws_first(draws, path, env);
     }
 out:
     for (int i = 0; i < 2; i++)

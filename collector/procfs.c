@@ -75,12 +75,17 @@ unsigned tb_proc_maps(pid_t pid)
         const char *base = strrchr(line, '/');
         if (!base)
             continue;
+        found |= TB_MAPS_FILE;
         if (strncmp(base, "/libtorch_cpu.so", 16) == 0)
             found |= TB_MAPS_TORCH;
         else if (strncmp(base, "/libcuda.so", 11) == 0)
             found |= is_shim(line, base) ? TB_MAPS_SHIM : TB_MAPS_CUDA;
         else if (strncmp(base, "/libtwinbit.so", 14) == 0)
             found |= TB_MAPS_TWINBIT;
+        else if (strncmp(base, "/libtwinbit_pins.so", 19) == 0)
+            found |= TB_MAPS_PINS;
+        else if (strncmp(base, "/ld-linux", 9) == 0 || strncmp(base, "/ld-musl", 8) == 0)
+            found |= TB_MAPS_LOADER;
     }
     free(line);
     (void)fclose(f);

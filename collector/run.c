@@ -43,7 +43,7 @@ struct tb_col {
     int bell_fd;
     uint64_t begin_ms, end_ms, watched_ms, shown_ms, living_ms;
     double cpu_before;
-    char glue[TB_COL_TEXT], trace[4096];
+    char trace[4096], program[TB_COL_TEXT]; /* program: of the job */
 };
 
 static uint64_t now_ms(void)
@@ -552,8 +552,11 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
         keep_line(c, "no event matched --snapshot; names are as 'twinbit show TRACE events' prints "
                      "them, and bytes of a graph's nodes are not kept");
     name_processes(c);
+    if (c->draws)
+        tb_watch_unreached(c->watch, tb_draws_unseen, c->draws);
     if (tb_draws_store(c->draws, c->store, c->pins, &err) != TB_OK)
         keep_line(c, err.text);
+    counts.coverage += tb_draws_rows(c->draws);
     store_pins(c);
     tb_pins_report(c->pins, report_line, c);
     tb_draws_report(c->draws, report_line, c);
@@ -612,7 +615,8 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
                           struct tb_error *err)
 {
     int exit_status = 125;
-    enum tb_status st = tb_job_find(c->o->argv[0], &exit_status, err);
+    enum tb_status st =
+        tb_job_find(c->o->argv[0], c->program, sizeof(c->program), &exit_status, err);
 
     if (st == TB_OK)
         st = open_all(c, err);
@@ -622,9 +626,11 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
         c->pins = tb_pins_new(c->o->pins, tb_server_folder(c->server));
         store_pins(c);
         st = tb_draws_open(&c->draws, c->o->pins, c->o->replay, tb_server_folder(c->server), err);
+        if (c->draws)
+            tb_watch_pins(c->watch);
     }
     if (st == TB_OK)
-        st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, c->draws,
+        st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, c->draws, c->program,
                           tb_server_path(c->server), &exit_status, err);
     if (st != TB_OK) {
         result->exit_status = exit_status;

@@ -1,6 +1,7 @@
 /*
  * Descendants that use libtorch or libcuda and never attached: their environment was cut, they are
  * statically linked, or the library did not find its moment. They are seen by looking, not told.
+ * So are those that run without libtwinbit_pins and were started by one that has it not either.
  */
 #include "collector/collector_internal.h"
 
@@ -18,6 +19,9 @@ struct seen {
     unsigned age;        /* polls it was seen in */
     unsigned maps;       /* of the last look that found a library of interest */
     bool alive, no_hook; /* no_hook: torch or cuda without libtwinbit */
+    bool is_static;
+    unsigned bare; /* looks in a row at one image that found no libtwinbit_pins */
+    char program[512];
     uint8_t auxv[512];
     size_t auxv_len;
     char argv[256];
@@ -27,6 +31,7 @@ struct tb_watch {
     struct seen **seen;
     size_t count, size;
     pid_t self, job;
+    bool pins;         /* programs without libtwinbit_pins are looked for */
     const int *helper; /* a child of twinbit's own, reaped by who started it */
 };
 
@@ -85,11 +90,32 @@ static bool due(unsigned age)
     return age <= 8 || (age <= 40 && age % 4 == 0) || age % 20 == 0;
 }
 
-static void look_at(struct seen *s)
+/* Twice at least in the same program: a moment after exec the library is not in yet. What was so
+ * once stays so. */
+static void look_for_pins(struct seen *s, unsigned maps)
+{
+    char link[64], program[sizeof(s->program)];
+
+    if (s->bare >= 2 || !(maps & TB_MAPS_FILE))
+        return;
+    (void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)s->pid);
+    ssize_t n = readlink(link, program, sizeof(program) - 1);
+    if (n <= 0)
+        return;
+    program[n] = 0;
+    bool same = strcmp(program, s->program) == 0;
+    s->bare = maps & TB_MAPS_PINS ? 0 : same ? s->bare + 1 : 1;
+    s->is_static = !(maps & TB_MAPS_LOADER);
+    memcpy(s->program, program, (size_t)n + 1);
+}
+
+static void look_at(const struct tb_watch *w, struct seen *s)
 {
     char text[4096];
     unsigned maps = tb_proc_maps(s->pid);
 
+    if (w->pins)
+        look_for_pins(s, maps);
     if (!(maps & (TB_MAPS_TORCH | TB_MAPS_CUDA)))
         return;
     uint8_t auxv[sizeof(s->auxv)];
@@ -130,7 +156,7 @@ static void visit(void *arg, pid_t pid)
         s->alive = true;
         s->age++;
         if (due(s->age))
-            look_at(s);
+            look_at(w, s);
     }
     reap(w, pid, &st);
     tb_proc_children(pid, visit, w);
@@ -142,7 +168,7 @@ static void forget_dead(struct tb_watch *w)
     size_t kept = 0;
 
     for (size_t i = 0; i < w->count; i++) {
-        if (w->seen[i]->alive || w->seen[i]->maps)
+        if (w->seen[i]->alive || w->seen[i]->maps || w->seen[i]->bare >= 2)
             w->seen[kept++] = w->seen[i];
         else
             free(w->seen[i]);
@@ -169,7 +195,7 @@ uint32_t tb_watch_living(struct tb_watch *w, pid_t job)
         struct seen *s = w->seen[i];
         if (!s->alive || !tb_proc_stat(s->pid, &st) || st.state == 'Z')
             continue;
-        look_at(s);
+        look_at(w, s);
         count += s->maps != 0;
     }
     return count;
@@ -228,6 +254,22 @@ static const char *why_not_covered(const struct seen *s, const struct tb_col_pro
     if (whole || (cuda_tap != TB_CUDA_TAP_NONE && !(s->maps & TB_MAPS_TORCH)))
         return NULL;
     return "libtwinbit is in it, but it never attached";
+}
+
+void tb_watch_pins(struct tb_watch *w)
+{
+    w->pins = true;
+}
+
+void tb_watch_unreached(const struct tb_watch *w,
+                        void (*fn)(void *arg, const char *program, const char *why), void *arg)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (w->seen[i]->bare >= 2)
+            fn(arg, w->seen[i]->program,
+               w->seen[i]->is_static ? "statically linked"
+                                     : "libtwinbit_pins is not in it: its environment was cut, or "
+                                       "it is set-user-id");
 }
 
 const char *tb_watch_told(struct tb_watch *w, pid_t pid)

@@ -4,10 +4,14 @@
  * pid is another, and enter the child's row; posix_spawn() makes its child inside libc, and the row
  * is entered when it has returned.
  */
+#include <fcntl.h>
 #include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "deterministic/preload/pins_internal.h"
+#include "deterministic/preload/reach.h"
 #include "deterministic/preload/sys.h"
 
 static struct tb_pins_proc *running(void)
@@ -17,10 +21,73 @@ static struct tb_pins_proc *running(void)
     return p && __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != TB_FRESH ? p : NULL;
 }
 
+extern char **environ;
+
 static uint64_t this_thread(void)
 {
     return tb_pins_tls.thread ? tb_pins_tls.thread : TB_PRELOAD_MAIN;
 }
+
+/* ---------------------------------------------------------------- programs it will not be in */
+
+static void write_down(enum tb_preload_reach reach, const char *program)
+{
+    struct tb_pins_proc *p = tb_pins_self(); /* in a child of fork() it makes a log for that */
+    size_t n = strlen(program) + 1;
+    uint64_t offset;
+    struct tb_preload_record *r = p ? tb_pins_log_room(p, (uint32_t)n, &offset) : NULL;
+
+    if (!r)
+        return;
+    r->kind = TB_PRELOAD_UNREACHED;
+    r->thread = this_thread();
+    r->asked = reach;
+    r->payload = (uint32_t)n;
+    memcpy(r + 1, program, n);
+    tb_pins_log_whole(r, offset);
+}
+
+/* false: no such program, look elsewhere */
+static bool look_at(int dir, const char *path, char *const envp[])
+{
+    char program[TB_PRELOAD_PATH];
+    enum tb_preload_reach reach;
+
+    if (!running())
+        return true;
+    reach = tb_preload_reach(dir, path, envp, program, sizeof(program));
+    if (reach != TB_REACH_YES && reach != TB_REACH_NO_PROGRAM)
+        write_down(reach, program);
+    return reach != TB_REACH_NO_PROGRAM;
+}
+
+/* In the folders of PATH, as the functions with a "p" in their names do */
+static void look_for(const char *file, char *const envp[])
+{
+    const char *path = getenv("PATH");
+    char candidate[TB_PRELOAD_PATH];
+    size_t length = strlen(file);
+
+    if (strchr(file, '/')) {
+        (void)look_at(AT_FDCWD, file, envp);
+        return;
+    }
+    for (const char *at = path ? path : "/bin:/usr/bin", *end; *file && running(); at = end + 1) {
+        end = at + strcspn(at, ":");
+        size_t n = (size_t)(end - at);
+        if (n + 1 + length < sizeof(candidate)) {
+            memcpy(candidate, at, n);
+            candidate[n] = '/';
+            memcpy(candidate + n + (n > 0), file, length + 1);
+            if (look_at(AT_FDCWD, candidate, envp))
+                return;
+        }
+        if (!*end)
+            return;
+    }
+}
+
+/* ---------------------------------------------------------------- exec */
 
 static void before_exec(void)
 {
@@ -39,38 +106,65 @@ static void before_exec(void)
 TB_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
     before_exec();
+    (void)look_at(AT_FDCWD, path, envp);
     return TB_NEXT(execve)(path, argv, envp);
 }
 
 TB_EXPORT int execv(const char *path, char *const argv[])
 {
     before_exec();
+    (void)look_at(AT_FDCWD, path, environ);
     return TB_NEXT(execv)(path, argv);
 }
 
 TB_EXPORT int execvp(const char *file, char *const argv[])
 {
     before_exec();
+    look_for(file, environ);
     return TB_NEXT(execvp)(file, argv);
 }
 
 TB_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
     before_exec();
+    look_for(file, envp);
     return TB_NEXT(execvpe)(file, argv, envp);
+}
+
+static const char *of_descriptor(int fd, char out[32])
+{
+    char digits[12];
+    size_t n = 0, at = strlen("/proc/self/fd/");
+
+    memcpy(out, "/proc/self/fd/", at);
+    for (unsigned x = fd < 0 ? 0 : (unsigned)fd; x > 0 || n == 0; x /= 10)
+        digits[n++] = (char)('0' + x % 10);
+    while (n > 0)
+        out[at++] = digits[--n];
+    out[at] = 0;
+    return out;
 }
 
 TB_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
+    char path[32];
+
     before_exec();
+    (void)look_at(AT_FDCWD, of_descriptor(fd, path), envp);
     return TB_NEXT(fexecve)(fd, argv, envp);
 }
 
 TB_EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
+    char own[32];
+
     before_exec();
+    bool itself = (flags & AT_EMPTY_PATH) && !*path;
+    (void)look_at(itself ? AT_FDCWD : fd, itself ? of_descriptor(fd, own) : path, envp);
     return TB_NEXT(execveat)(fd, path, argv, envp, flags);
 }
+
+/* ---------------------------------------------------------------- posix_spawn */
 
 typedef int (*spawn_fn)(pid_t *restrict, const char *restrict,
                         const posix_spawn_file_actions_t *restrict,
@@ -112,6 +206,7 @@ TB_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
                           const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
                           char *const envp[restrict])
 {
+    (void)look_at(AT_FDCWD, path, envp);
     struct spawn s = {TB_NEXT(posix_spawn), path, actions, attributes, argv, envp};
 
     return spawn(&s, pid);
@@ -122,6 +217,7 @@ TB_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
                            const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
                            char *const envp[restrict])
 {
+    look_for(file, envp);
     struct spawn s = {TB_NEXT(posix_spawnp), file, actions, attributes, argv, envp};
 
     return spawn(&s, pid);

@@ -1,5 +1,9 @@
 /* The preloaded library in programs that other compilers and other C libraries make, and what it
  * cannot see: static programs, system call instructions */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "deterministic/preload/reach.h"
 #include "tests/deterministic/pins_run.h"
 
 static char folder[256];
@@ -143,6 +147,125 @@ static void test_preload_programs__of_cpp(void **state)
     assert_true(sum.kind[TB_PRELOAD_DEVICE] >= 4);
 }
 
+/* ---------------------------------------------------------------- programs it is not in */
+
+struct told {
+    unsigned count[8]; /* by enum tb_preload_reach */
+    char last[8][600];
+};
+
+static void take_told(const struct tb_preload_file *f, const struct tb_preload_event *e, void *arg)
+{
+    struct told *t = arg;
+
+    (void)f;
+    if (e->record->kind != TB_PRELOAD_UNREACHED)
+        return;
+    assert_true(e->record->asked < 8 && strnlen(e->payload, e->record->payload) < 600);
+    t->count[e->record->asked]++;
+    strcpy(t->last[e->record->asked], e->payload);
+}
+
+static struct told told_by(const char *command)
+{
+    static struct pins_run r;
+    struct told t = {0};
+
+    memset(&r, 0, sizeof(r));
+    pins_run_mode(&r, TB_PRELOAD_LOG, 0);
+    pins_run_start(&r, command);
+    if (r.status != 0)
+        fail_msg("'%s' ended with %d: %s", command, r.status, r.output);
+    (void)pins_each(&r, take_told, &t);
+    pins_run_done(&r);
+    return t;
+}
+
+static const char starts[] =
+    "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <spawn.h>\n#include <sys/wait.h>\n"
+    "#include <unistd.h>\nextern char **environ;\n"
+    "static int end(int n)\n{\n    int s;\n    while (n-- > 0)\n        wait(&s);\n    return "
+    "0;\n}\n"
+    "int main(void)\n{\n    char *v[] = {\"static\", 0}, *none[] = {0};\n    pid_t p;\n"
+    "    posix_spawn(&p, \"./static\", 0, 0, v, environ);\n"
+    "    posix_spawnp(&p, \"static\", 0, 0, v, environ);\n"
+    "    posix_spawn(&p, \"./plain\", 0, 0, v, none);\n"
+    "    if (vfork() == 0) {\n        execv(\"./absent\", v);\n        execvp(\"static\", v);\n"
+    "        _exit(1);\n    }\n"
+    "    if (fork() == 0) {\n        fexecve(open(\"static\", O_RDONLY | O_CLOEXEC), v, environ);\n"
+    "        _exit(1);\n    }\n"
+    "    if (fork() == 0) {\n        execle(\"./plain\", \"plain\", (char *)0, environ);\n"
+    "        _exit(1);\n    }\n    return end(6);\n}\n";
+
+static void test_preload_programs__what_it_will_not_be_in_is_written_down(void **state)
+{
+    char command[900], name[600];
+
+    (void)state;
+    if (!build("gcc -static", "main.c", "static", draws))
+        skip();
+    assert_true(build("gcc", "main.c", "plain", draws));
+    assert_true(build("gcc -Wno-nonnull", "starts.c", "starts", starts));
+    (void)snprintf(command, sizeof(command), "sh -c 'cd %s && PATH=.:$PATH && ./starts'", folder);
+    struct told t = told_by(command);
+    assert_int_equal(t.count[TB_REACH_STATIC], 4);
+    assert_int_equal(t.count[TB_REACH_ENVIRONMENT], 1);
+    (void)snprintf(name, sizeof(name), "%s/static", folder);
+    assert_string_equal(t.last[TB_REACH_STATIC], name);
+    (void)snprintf(name, sizeof(name), "%s/plain", folder);
+    assert_string_equal(t.last[TB_REACH_ENVIRONMENT], name);
+
+    (void)snprintf(command, sizeof(command), "sh -c 'cd %s && env -i ./plain; ./plain; exec true'",
+                   folder);
+    t = told_by(command);
+    assert_int_equal(t.count[TB_REACH_ENVIRONMENT], 1);
+    assert_int_equal(t.count[TB_REACH_STATIC], 0);
+}
+
+static enum tb_preload_reach reach_of(const char *name)
+{
+    static char preload[] = "LD_PRELOAD=/x/libtwinbit_pins.so",
+                pins[] = TB_PRELOAD_ENV "=/x/config";
+    char *env[] = {preload, pins, NULL}, path[600], program[600];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return tb_preload_reach(AT_FDCWD, path, env, program, sizeof(program));
+}
+
+/* ... and whether it will be in one is seen from its file */
+static void test_preload_programs__a_file_tells_whether_it_will_be_in(void **state)
+{
+    char path[600];
+
+    (void)state;
+    assert_true(build("gcc", "main.c", "plain", draws));
+    assert_int_equal(reach_of("plain"), TB_REACH_YES);
+    assert_int_equal(reach_of("absent"), TB_REACH_NO_PROGRAM);
+    assert_int_equal(reach_of("main.c"), TB_REACH_NO_PROGRAM); /* not executable */
+    if (build("gcc -static", "main.c", "static", draws))
+        assert_int_equal(reach_of("static"), TB_REACH_STATIC);
+    if (build("gcc -static-pie", "main.c", "pie", draws))
+        assert_int_equal(reach_of("pie"), TB_REACH_STATIC);
+    if (build("gcc -m32", "main.c", "old", draws))
+        assert_int_equal(reach_of("old"), TB_REACH_MACHINE);
+    (void)snprintf(path, sizeof(path), "%s/script", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fprintf(f, "#! %s/static -x\n", folder);
+    (void)fclose(f);
+    assert_int_equal(chmod(path, 0755), 0);
+    if (reach_of("static") == TB_REACH_STATIC)
+        assert_int_equal(reach_of("script"), TB_REACH_STATIC);
+    (void)snprintf(path, sizeof(path), "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0755), 0);
+    assert_int_equal(reach_of("fifo"), TB_REACH_NO_PROGRAM);
+    (void)snprintf(path, sizeof(path), "%s/plain", folder);
+    assert_int_equal(chmod(path, 04755), 0);
+    assert_int_equal(reach_of("plain"), TB_REACH_YES); /* our own: nobody becomes another */
+    if (chown(path, 65534, 65534) == 0 && chmod(path, 04755) == 0)
+        assert_int_equal(reach_of("plain"), TB_REACH_PRIVILEGED);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_preload_programs__##name, set_up, tear_down)
 
 int main(void)
@@ -153,6 +276,8 @@ int main(void)
         TEST(of_another_c_library),
         TEST(with_a_sanitizer),
         TEST(of_cpp),
+        TEST(what_it_will_not_be_in_is_written_down),
+        TEST(a_file_tells_whether_it_will_be_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
