@@ -104,6 +104,17 @@ static char *letters_of(char *path, int suffix)
     return memcmp(letters, "XXXXXX", LETTERS) == 0 ? letters : NULL;
 }
 
+/* Only the GNU C Library has it. */
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+/* What a failed call leaves of the template: the name that was tried last with glibc, the X with
+ * others */
+static void leave_template(char *letters)
+{
+    if (!gnu_get_libc_version)
+        copy_letters(letters, "XXXXXX");
+}
+
 /* true: answered, and @result is what the function returns. */
 static bool answer(struct made *m, char *path, int suffix, const void *pc, int *result)
 {
@@ -116,7 +127,7 @@ static bool answer(struct made *m, char *path, int suffix, const void *pc, int *
     make(&c, m, path, letters);
     *result = (int)m->result;
     if (m->result < 0) {
-        copy_letters(letters, "XXXXXX");
+        leave_template(letters);
         errno = (int)-m->result;
         *result = -1;
     }

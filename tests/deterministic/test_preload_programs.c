@@ -147,6 +147,44 @@ static void test_preload_programs__of_cpp(void **state)
     assert_true(sum.kind[TB_PRELOAD_DEVICE] >= 4);
 }
 
+/* ---------------------------------------------------------------- as libc leaves it */
+
+static const char failing[] =
+    "#define _GNU_SOURCE\n#include <errno.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+    "#include <string.h>\n#include <unistd.h>\n"
+    "static void show(int r, const char *t)\n{\n    size_t n = strlen(t);\n"
+    "    printf(\"%d %d %zu %d\\n\", r, errno, n, n > 6 && strcmp(t + n - 6, \"XXXXXX\") == "
+    "0);\n}\n"
+    "int main(void)\n{\n    char a[] = \"/absent/aXXXXXX\", b[] = \"/absent/bXXXXXX\";\n"
+    "    char c[] = \"/absent/cXXXXXX.txt\", d[] = \"short\", e[] = \"/proc/version/eXXXXXX\";\n"
+    "    show(mkstemp(a), a);\n    show(mkdtemp(b) != 0, b);\n    show(mkstemps(c, 4), \"\");\n"
+    "    show(strncmp(c + 9, \"XXXXXX.\", 7) == 0, \"\");\n    show(mkstemp(d), d);\n"
+    "    show(mktemp(e) == e, e);\n    return 0;\n}\n";
+
+static void test_preload_programs__a_template_is_left_as_libc_leaves_it(void **state)
+{
+    static const char *const compilers[] = {"gcc -w", "musl-gcc -w"};
+    static struct pins_run plain, pinned;
+    char program[600];
+
+    (void)state;
+    (void)snprintf(program, sizeof(program), "'%s/failing'", folder);
+    for (size_t i = 0; i < TB_ARRAY_LEN(compilers); i++) {
+        memset(&plain, 0, sizeof(plain));
+        memset(&pinned, 0, sizeof(pinned));
+        if (!build(compilers[i], "failing.c", "failing", failing))
+            continue;
+        pins_run_mode(&pinned, TB_PRELOAD_PIN, 42);
+        pins_run_start(&plain, program); /* all kinds off */
+        pins_run_start(&pinned, program);
+        assert_int_equal(plain.status, 0);
+        assert_true(strlen(plain.output) > 30);
+        assert_string_equal(pinned.output, plain.output);
+        pins_run_done(&plain);
+        pins_run_done(&pinned);
+    }
+}
+
 /* ---------------------------------------------------------------- programs it is not in */
 
 struct told {
@@ -276,6 +314,7 @@ int main(void)
         TEST(of_another_c_library),
         TEST(with_a_sanitizer),
         TEST(of_cpp),
+        TEST(a_template_is_left_as_libc_leaves_it),
         TEST(what_it_will_not_be_in_is_written_down),
         TEST(a_file_tells_whether_it_will_be_in),
     };
