@@ -267,7 +267,7 @@ static enum tb_status make_bell(struct tb_col *c, struct tb_error *err)
 
 static enum tb_status open_store(struct tb_col *c, struct tb_error *err)
 {
-    struct tb_store_options so = {.force = c->o->force, .max_size = c->o->max_size};
+    struct tb_store_options so = {.force = c->o->force, .aside = true, .max_size = c->o->max_size};
     enum tb_status st = choose_trace(c, err);
 
     if (st == TB_OK)
@@ -573,18 +573,6 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
     result->collector_cpu_s = cpu_seconds() - c->cpu_before;
 }
 
-/* The job never began: no trace is left behind. */
-static void drop_trace(struct tb_col *c)
-{
-    struct tb_error err = {0};
-
-    if (!c->store)
-        return;
-    if (tb_store_close(c->store, &err) == TB_OK || err.text[0])
-        (void)unlink(c->trace);
-    c->store = NULL;
-}
-
 static void release(struct tb_col *c)
 {
     if (c->drain) {
@@ -595,7 +583,7 @@ static void release(struct tb_col *c)
     tb_pins_free(c->pins); /* its file lies in the server's folder */
     tb_server_close(c->server);
     tb_signals_close(&c->signals);
-    drop_trace(c);
+    tb_store_drop(c->store); /* the job never began: no trace is left, and the old one is back */
     tb_watch_free(c->watch);
     if (c->bell)
         (void)munmap(c->bell, TB_WIRE_RING_PAGE);
@@ -637,6 +625,7 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
         return st;
     }
     c->begin_ms = now_ms();
+    tb_store_began(c->store); /* the drain does not touch what was replaced */
     if (c->o->stress)
         c->stress = tb_stress_start(c->job.pid, c->o->stress);
     follow_job(c);

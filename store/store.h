@@ -80,6 +80,7 @@ struct tb_store;
 
 struct tb_store_options {
     bool force;        /* overwrite an existing file */
+    bool aside;        /* ... which stays beside it, as PATH.replaced, until tb_store_began() */
     uint64_t max_size; /* bytes, 0: no limit; beyond it the oldest event detail is deleted, segments
                           stay */
     const char *local; /* folder to record in, the file is moved at close; NULL: choose (network fs
@@ -97,6 +98,10 @@ struct tb_store_options {
 enum tb_status tb_store_create(struct tb_store **out, const char *path,
                                const struct tb_store_options *options,
                                struct tb_error *err) TB_MUST_CHECK;
+/** tb_store_began - what was replaced (options.aside) is not needed any more */
+void tb_store_began(struct tb_store *s);
+/** tb_store_drop - take away what was created, put back what was replaced; frees @s, may be NULL */
+void tb_store_drop(struct tb_store *s);
 enum tb_status tb_store_meta(struct tb_store *s, const char *key, const char *value,
                              struct tb_error *err) TB_MUST_CHECK;
 /** tb_store_text - a large text under a key, zstd-compressed (environment, sources) */

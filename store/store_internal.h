@@ -95,6 +95,17 @@ int tb_place_ballast(const char *path, uint64_t bytes);
  * removed */
 enum tb_status tb_place_copy(const char *from, const char *to, bool exclusive,
                              struct tb_error *err) TB_MUST_CHECK;
+/* replaced.c */
+
+/** tb_replaced_aside - the trace at @path, with what lies beside it, is PATH.replaced from now on
+ */
+enum tb_status tb_replaced_aside(const char *path, struct tb_error *err) TB_MUST_CHECK;
+/** tb_replaced_back - it is what it was, over what is there by now; nothing if it is not aside */
+void tb_replaced_back(const char *path);
+void tb_replaced_drop(const char *path);
+
+/* place.c */
+
 /** tb_place_join - malloc'ed @a followed by @b; NULL: no memory */
 char *tb_place_join(const char *a, const char *b);
 

@@ -192,8 +192,17 @@ static enum tb_status claim_paths(struct tb_store *s, const struct tb_store_opti
                                   struct tb_error *err)
 {
     const char *tmp = getenv("TMPDIR");
-    enum tb_status rc = clear_path(s->path, o->force, err);
+    enum tb_status rc = TB_OK;
 
+    if (o->force && o->aside && exists(s->path)) {
+        rc = may_replace(s->path, err);
+        if (rc == TB_OK) {
+            s->aside = true;
+            rc = tb_replaced_aside(s->path, err);
+        }
+    }
+    if (rc == TB_OK)
+        rc = clear_path(s->path, o->force, err);
     if (rc)
         return rc;
     if (o->local)
@@ -354,6 +363,8 @@ enum tb_status tb_store_create(struct tb_store **out, const char *path,
         } else if (s->local) {
             (void)rmdir(s->local);
         }
+        if (s->aside)
+            tb_replaced_back(s->path);
         store_free(s);
         return rc;
     }
@@ -361,6 +372,24 @@ enum tb_status tb_store_create(struct tb_store **out, const char *path,
     s->ballast = tb_place_ballast(s->record, BALLAST_BYTES);
     *out = s;
     return TB_OK;
+}
+
+void tb_store_began(struct tb_store *s)
+{
+    if (s->aside)
+        tb_replaced_drop(s->path);
+    s->aside = false;
+}
+
+void tb_store_drop(struct tb_store *s)
+{
+    if (!s)
+        return;
+    remove_files(s);
+    (void)unlink(s->path);
+    if (s->aside)
+        tb_replaced_back(s->path);
+    store_free(s);
 }
 
 /* ---------------------------------------------------------------- state, close */

@@ -81,6 +81,7 @@ struct tb_store {
     char *local;  /* temporary folder that holds it, NULL if recorded in place */
     int ballast;
     bool in_txn, failed, disk_full;
+    bool aside;              /* what was there before is PATH.replaced */
     bool device;             /* the feature is said in table meta */
     int sql;                 /* result code of the failure */
     char why[TB_ERROR_TEXT]; /* what it was */

@@ -43,6 +43,12 @@ contains err mine.twinbit
 expect 0 tb run -o mine.twinbit --force -- touch began
 [ -e began ] || fail "the job was not run"
 expect 0 tb show mine.twinbit
+# a failure before the job leaves the old trace: here there is no interpreter
+cp mine.twinbit kept
+printf '#!/no/such/interpreter\n' >broken && chmod +x broken
+expect 127 tb run -o mine.twinbit --force -- ./broken
+cmp mine.twinbit kept || fail "the old trace is gone"
+[ "$(ls mine.twinbit*)" = mine.twinbit ] || fail "left over: $(ls mine.twinbit*)"
 mkdir folder
 expect 0 tb run -o folder -- true
 [ "$(ls folder | wc -l)" -eq 1 ] || fail "a folder gets one trace: $(ls folder)"

@@ -63,6 +63,45 @@ static void test_create__overwrites_nothing_unless_forced(void **state)
     make_clean(folder);
 }
 
+/* What is replaced comes back if nothing came of the new one, also with a -wal of a killed writer.
+ */
+static void test_create__what_is_replaced_stays_until_it_began(void **state)
+{
+    const char *folder = make_folder(), *path = make_path(folder, "a.twinbit");
+    char replaced[600], wal[600];
+    struct tb_store_options aside = {.force = true, .aside = true};
+    struct tb_store *s = NULL;
+
+    (void)state;
+    (void)snprintf(replaced, sizeof(replaced), "%s.replaced", path);
+    (void)snprintf(wal, sizeof(wal), "%s-wal", path);
+    write_small(path, NULL, "first");
+    assert_int_equal(tb_store_create(&s, path, &aside, NULL), TB_OK);
+    expect_mark(replaced, "first"); /* whoever is killed now leaves it there */
+    tb_store_drop(s);
+    expect_mark(path, "first");
+    assert_int_equal(access(replaced, F_OK), -1);
+    assert_int_equal(access(wal, F_OK), -1);
+
+    make_write_file(wal, "", 0);
+    assert_int_equal(tb_store_create(&s, path, &aside, NULL), TB_OK);
+    tb_store_drop(s);
+    assert_int_equal(access(wal, F_OK), 0);
+    expect_mark(path, "first");
+
+    assert_int_equal(tb_store_create(&s, path, &aside, NULL), TB_OK);
+    assert_int_equal(tb_store_meta(s, "mark", "second", NULL), TB_OK);
+    tb_store_began(s);
+    assert_int_equal(access(replaced, F_OK), -1);
+    assert_int_equal(tb_store_close(s, NULL), TB_OK);
+    expect_mark(path, "second");
+    make_write_file(path, "precious\n", 9); /* refused: neither moved nor changed */
+    assert_int_equal(tb_store_create(&s, path, &aside, NULL), TB_ERR_EXISTS);
+    assert_int_equal(access(replaced, F_OK), -1);
+    tb_store_drop(NULL);
+    make_clean(folder);
+}
+
 static void test_create__says_why_it_cannot(void **state)
 {
     const char *folder = make_folder();
@@ -522,6 +561,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_create__overwrites_nothing_unless_forced),
+        cmocka_unit_test(test_create__what_is_replaced_stays_until_it_began),
         cmocka_unit_test(test_create__says_why_it_cannot),
         cmocka_unit_test(test_local__records_elsewhere_and_moves_at_the_end),
         cmocka_unit_test(test_max_size__deletes_the_oldest_detail_and_keeps_segments),
