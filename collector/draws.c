@@ -59,7 +59,10 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     c->seeds = mode_of(plan, "system.time_seeds", replay != NULL);
     c->time = plan->decisions || replay ? TB_PRELOAD_LOG : TB_PRELOAD_OFF;
     c->value_limit = 512u << 10; /* of one answer: a replay needs it whole */
-    c->flags = plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0;
+    c->flags = (plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0) |
+               (mode_of(plan, "system.rdrand", replay != NULL) == TB_PRELOAD_OFF
+                    ? TB_PRELOAD_NO_RANDOM_DEVICE
+                    : 0);
     if (!c->entropy && !c->listing && !c->tempnames && !c->seeds && !c->time) {
         free(d);
         return TB_OK;
@@ -156,7 +159,7 @@ static void take_unreached(struct tb_draws *d, const struct tb_preload_event *e)
 /* ---------------------------------------------------------------- what a process drew */
 
 struct counts {
-    uint64_t draws, real, exempt, listings, names, readers, unknown, others, folders;
+    uint64_t draws, real, exempt, devices, listings, names, readers, unknown, others, folders;
     char first[160]; /* what a replay did not find: the first */
     uint64_t seeds, changed;
     char seed[200]; /* the first that was changed */
@@ -164,7 +167,7 @@ struct counts {
 
 static bool is_draw(uint16_t kind)
 {
-    return kind >= TB_PRELOAD_GETRANDOM && kind <= TB_PRELOAD_DEVICE;
+    return kind >= TB_PRELOAD_GETRANDOM && kind <= TB_PRELOAD_RANDOM_DEVICE;
 }
 
 /* A seed as people write it: a double is one by its bits */
@@ -206,6 +209,7 @@ static void count(struct counts *c, const struct tb_preload_event *e)
     c->draws += is_draw(r->kind);
     c->real += is_draw(r->kind) && (r->marks & TB_PRELOAD_REAL) && !(r->marks & TB_PRELOAD_EXEMPT);
     c->exempt += is_draw(r->kind) && (r->marks & TB_PRELOAD_EXEMPT);
+    c->devices += r->kind == TB_PRELOAD_RANDOM_DEVICE;
     c->listings += r->kind == TB_PRELOAD_LISTING;
     c->names += r->kind == TB_PRELOAD_TEMPNAME;
     c->readers += r->kind == TB_PRELOAD_TIME;
@@ -257,6 +261,9 @@ static void say_all(struct tb_pins *pins, const struct tb_preload_file *f, const
                        (unsigned long long)c->unknown, c->first);
     say(pins, pid, program, "system.entropy", c->draws > c->exempt ? f->entropy : TB_PRELOAD_LOG,
         c->draws, !c->real && !c->unknown, text);
+    (void)snprintf(text, sizeof(text), "%llu values of std::random_device",
+                   (unsigned long long)c->devices);
+    say(pins, pid, program, "system.rdrand", f->entropy, c->devices, true, text);
     (void)snprintf(text, sizeof(text), "%llu folders", (unsigned long long)c->listings);
     say(pins, pid, program, "system.readdir", f->listing, c->listings, true, text);
     (void)snprintf(text, sizeof(text), "%llu names", (unsigned long long)c->names);

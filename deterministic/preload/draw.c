@@ -69,6 +69,12 @@ static bool is_it(const struct tb_pins_call *c, const struct tb_preload_record *
            r->thread == tb_pins_tls.thread && !(r->marks & TB_PRELOAD_EXEMPT);
 }
 
+/* What std::random_device drew from libc was written down as that where it was passed on. */
+static bool as_kind(const struct tb_pins_call *c, const struct tb_preload_record *r)
+{
+    return r->kind == c->kind || (c->kind == TB_PRELOAD_RANDOM_DEVICE && r->asked == 4);
+}
+
 /* The records of a thread lie in its order; each class is followed by a cursor of its own. */
 const struct tb_preload_record *tb_pins_recorded(struct tb_pins_call *c)
 {
@@ -83,7 +89,7 @@ const struct tb_preload_record *tb_pins_recorded(struct tb_pins_call *c)
             continue;
         if (r->n == c->n)
             *cursor = at;
-        return r->n == c->n && r->kind == c->kind ? r : NULL;
+        return r->n == c->n && as_kind(c, r) ? r : NULL;
     }
     *cursor = at;
     return NULL;
@@ -134,7 +140,7 @@ static bool from_log(struct tb_pins_call *c, void *bytes, size_t n)
         return false;
     memcpy(bytes, r + 1, n);
     c->marks |= TB_PRELOAD_FROM_LOG;
-    if (r->caller != c->caller)
+    if (r->caller != c->caller && r->kind == c->kind)
         c->marks |= TB_PRELOAD_OTHER_CALLER;
     return true;
 }

@@ -260,6 +260,7 @@ const char *tb_preload_kind_name(uint16_t kind)
         {TB_PRELOAD_SYSCALL, "syscall(SYS_getrandom)"},
         {TB_PRELOAD_ARC4RANDOM, "arc4random"},
         {TB_PRELOAD_DEVICE, "/dev/urandom"},
+        {TB_PRELOAD_RANDOM_DEVICE, "std::random_device"},
         {TB_PRELOAD_TIME, "time"},
         {TB_PRELOAD_LISTING, "listing"},
         {TB_PRELOAD_TEMPNAME, "temporary name"},

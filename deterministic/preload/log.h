@@ -59,6 +59,7 @@ enum tb_preload_kind {
     TB_PRELOAD_SYSCALL = 18, /* syscall(SYS_getrandom) */
     TB_PRELOAD_ARC4RANDOM = 19,
     TB_PRELOAD_DEVICE = 20,  /* a read of /dev/urandom or /dev/random */
+    TB_PRELOAD_RANDOM_DEVICE = 21, /* std::random_device of libstdc++, of any token */
     TB_PRELOAD_TIME = 32,    /* the first reading of the time of day by a caller */
     TB_PRELOAD_LISTING = 48, /* a folder; asked: entries; served: hash of their names in byte order;
                               * hash: of the names in the order handed out; payload: for each entry

@@ -144,7 +144,112 @@ static void test_preload_programs__of_cpp(void **state)
                "              << ' ' << y << '\\n';\n    return f.gcount() != 20000;\n}\n"))
         skip();
     assert_true(equal_runs("cpp", &sum));
-    assert_true(sum.kind[TB_PRELOAD_DEVICE] >= 4);
+    assert_true(sum.kind[TB_PRELOAD_DEVICE] >= 2);
+    assert_int_equal(sum.kind[TB_PRELOAD_RANDOM_DEVICE], 2);
+}
+
+/* ---------------------------------------------------------------- std::random_device */
+
+static const char devices[] =
+    "#include <cstdio>\n#include <random>\n#include <thread>\n#include <unistd.h>\n"
+    "extern \"C\" int show(int broken)\n{\n    unsigned x = 0, y = 0;\n"
+    "    std::random_device a, b(\"/dev/urandom\");\n"
+    "    std::thread([&] { y = std::random_device{}(); }).join();\n    x = a();\n"
+    "    for (int i = 3; broken && i < 20; i++)\n        close(i);\n    try {\n"
+    "        std::printf(\"%08x %08x %08x %08x\\n\", x, y, b(), a());\n"
+    "    } catch (const std::exception &) {\n        std::puts(\"thrown and caught\");\n    }\n"
+    "    return 0;\n}\n"
+    "#ifdef PROGRAM\nint main(int argc, char **) { return show(argc > 1); }\n#endif\n";
+
+static const char opens[] = "#include <dlfcn.h>\nint main(void)\n{\n"
+                            "    void *l = dlopen(\"DEVICES\", RTLD_NOW | RTLD_LOCAL);\n"
+                            "    int (*show)(int) = l ? (int (*)(int))dlsym(l, \"show\") : 0;\n"
+                            "    return show ? show(0) : 5;\n}\n";
+
+/* In the program, or in a library that is opened late and brings libstdc++ along */
+static bool build_devices(bool late)
+{
+    char text[1200];
+
+    if (!late)
+        return build("g++ -std=c++17 -DPROGRAM", "devices.cc", "devices", devices);
+    if (!build("g++ -std=c++17 -shared -fPIC", "devices.cc", "late.so", devices))
+        return false;
+    const char *at = strstr(opens, "DEVICES");
+    (void)snprintf(text, sizeof(text), "%.*s%s/late.so%s", (int)(at - opens), opens, folder,
+                   at + strlen("DEVICES"));
+    return build("gcc", "opens.c", "devices", text);
+}
+
+/* Observed in @a, then repeated in @b */
+static void observe_and_repeat(struct pins_run *a, struct pins_run *b, const char *program)
+{
+    memset(a, 0, sizeof(*a));
+    memset(b, 0, sizeof(*b));
+    pins_run_mode(a, TB_PRELOAD_LOG, 0);
+    pins_run_start(a, program);
+    pins_run_mode(b, TB_PRELOAD_REPLAY, 7);
+    memcpy(b->config.replay, a->config.folder, sizeof(b->config.replay));
+    pins_run_start(b, program);
+    assert_int_equal(a->status, 0);
+}
+
+static void test_preload_programs__a_random_device_is_answered(void **state)
+{
+    static struct pins_run a, b;
+    struct pins_sum sum;
+    char program[600];
+
+    (void)state;
+    (void)snprintf(program, sizeof(program), "'%s/devices'", folder);
+    for (int late = 0; late < 2; late++) {
+        if (!build_devices(late))
+            skip();
+        assert_true(equal_runs("devices", &sum));
+        assert_int_equal(sum.kind[TB_PRELOAD_RANDOM_DEVICE], 4);
+        assert_int_equal(sum.answers, 4);
+        observe_and_repeat(&a, &b, program);
+        assert_string_equal(a.output, b.output);
+        sum = pins_sum(&b);
+        assert_int_equal(sum.marks[2], 4); /* FROM_LOG */
+        assert_int_equal(sum.marks[3] + sum.marks[4], 0);
+        sum = pins_sum(&a);
+        assert_int_equal(sum.kind[TB_PRELOAD_RANDOM_DEVICE], 3);
+        assert_int_equal(sum.kind[TB_PRELOAD_DEVICE], 1);
+        pins_run_done(&a);
+        pins_run_done(&b);
+    }
+}
+
+/* Passed on it may throw, through a function of ours; and the pin can be left out. */
+static void test_preload_programs__a_random_device_is_passed_on(void **state)
+{
+    static struct pins_run a, b;
+    char program[600];
+
+    (void)state;
+    if (!build_devices(false))
+        skip();
+    memset(&a, 0, sizeof(a));
+    memset(&b, 0, sizeof(b));
+    (void)snprintf(program, sizeof(program), "'%s/devices' broken", folder);
+    pins_run_mode(&a, TB_PRELOAD_LOG, 0);
+    pins_run_start(&a, program);
+    assert_string_equal(a.output, "thrown and caught\n");
+    pins_run_done(&a);
+    memset(&a, 0, sizeof(a));
+    (void)snprintf(program, sizeof(program), "'%s/devices'", folder);
+    pins_run_mode(&a, TB_PRELOAD_PIN, 42);
+    pins_run_mode(&b, TB_PRELOAD_PIN, 42);
+    a.config.flags = b.config.flags = TB_PRELOAD_NO_RANDOM_DEVICE;
+    pins_run_start(&a, program);
+    pins_run_start(&b, program);
+    assert_string_not_equal(a.output, b.output);
+    struct pins_sum sum = pins_sum(&a);
+    assert_int_equal(sum.kind[TB_PRELOAD_RANDOM_DEVICE], 0);
+    assert_int_equal(sum.kind[TB_PRELOAD_DEVICE], 1); /* that of the name */
+    pins_run_done(&a);
+    pins_run_done(&b);
 }
 
 /* ---------------------------------------------------------------- as libc leaves it */
@@ -314,6 +419,8 @@ int main(void)
         TEST(of_another_c_library),
         TEST(with_a_sanitizer),
         TEST(of_cpp),
+        TEST(a_random_device_is_answered),
+        TEST(a_random_device_is_passed_on),
         TEST(a_template_is_left_as_libc_leaves_it),
         TEST(what_it_will_not_be_in_is_written_down),
         TEST(a_file_tells_whether_it_will_be_in),
