@@ -18,10 +18,20 @@ static struct tb_unreached_row *find(struct tb_unreached *u, const char *program
     return NULL;
 }
 
+/* Static programs that draw nothing, and that nearly every job of Python starts */
+static bool draws_nothing(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+
+    return strcmp(slash ? slash + 1 : program, "ldconfig") == 0;
+}
+
 void tb_unreached_add(struct tb_unreached *u, const char *program, const char *why, uint64_t times)
 {
     char plain[sizeof(u->row[0].program)];
 
+    if (draws_nothing(program))
+        return;
     (void)snprintf(plain, sizeof(plain), "%s", program);
     (void)tb_plain(plain, false);
     struct tb_unreached_row *r = find(u, plain, why);
