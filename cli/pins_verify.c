@@ -203,7 +203,8 @@ static void explain(const struct verify *v, struct row *r)
         (void)snprintf(r->reason, sizeof(r->reason), "profile %s leaves it alone",
                        tb_pin_profile_text(v->plan->profile)->name);
     else if (strcmp(r->state, "changed") == 0)
-        (void)snprintf(r->reason, sizeof(r->reason), "the job changed it%s%s", at, r->where);
+        (void)snprintf(r->reason, sizeof(r->reason), "%s changed it%s%s",
+                       in_group(pin, "nccl") && r->where[0] ? "NCCL" : "the job", at, r->where);
     else if (strcmp(r->state, "job") == 0)
         (void)snprintf(r->reason, sizeof(r->reason), "%s has a value of its own, which wins%s%s",
                        v->own ? "the environment" : "the job", at, r->where);

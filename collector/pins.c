@@ -18,12 +18,14 @@
 #define MAX_ROWS 16384u
 #define MAX_LINES 12u
 #define VALUE_TEXT 160
+#define NCCL_PROFILER "NCCL_PROFILER_PLUGIN"
 
 /* What one process said of one pin, the newest that matters */
 struct row {
     pid_t pid;
     uint32_t index; /* order of attach of the process then known by this pid, 0: none */
     size_t choice;
+    bool part; /* of several that the process said of this pin, told apart by `where` */
     enum tb_pin_state state;
     uint64_t changes;
     char step[24], value[VALUE_TEXT], where[VALUE_TEXT];
@@ -36,6 +38,7 @@ struct tb_pins {
     char (*own)[VALUE_TEXT]; /* ... and this */
     bool refused_aslr;
     char path[160];
+    char profiler[VALUE_TEXT]; /* of NCCL, which the job has by itself; "": it gets ours */
     struct row *row;
     uint32_t rows, room;
 };
@@ -113,7 +116,7 @@ static bool set_variables(struct tb_pins *p, size_t i, char **env, size_t *count
 
 size_t tb_pins_room(const struct tb_pins *p)
 {
-    return p ? 2 * p->plan->count + 2 : 0;
+    return p ? 2 * p->plan->count + 3 : 0;
 }
 
 static void look_at_umask(struct tb_pins *p, size_t i)
@@ -146,6 +149,24 @@ static bool needs_hook(const struct tb_pin_plan *plan)
            (seeds && seeds->request == TB_PIN_SET);
 }
 
+/* What reads back what NCCL chose is a plugin of it, and NCCL takes one: the job's own stays. It
+ * cuts longer paths. */
+static bool set_profiler(struct tb_pins *p, char **env, size_t *count, const char *libdir)
+{
+    enum { NCCL_PATH = 254 };
+    const char *own = tb_environment_value(env, NCCL_PROFILER);
+    char path[TB_COL_TEXT];
+
+    if (!p->plan->decisions && p->plan->profile == TB_PIN_OBSERVE)
+        return true; /* nobody asked for pins */
+    if (own && *own) {
+        (void)snprintf(p->profiler, sizeof(p->profiler), "%s", own);
+        return true;
+    }
+    int n = snprintf(path, sizeof(path), "%s/libtwinbit_nccl.so", libdir);
+    return n > NCCL_PATH || tb_environment_set(env, count, NCCL_PROFILER, path, 0, true);
+}
+
 bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const char *libdir)
 {
     if (!p)
@@ -161,7 +182,8 @@ bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const cha
     }
     if (!write_plan(p)) /* then nothing reads back: each pin is "unseen" */
         return true;
-    if (!tb_environment_set(env, count, TB_WIRE_PINS, p->path, 0, true))
+    if (!tb_environment_set(env, count, TB_WIRE_PINS, p->path, 0, true) ||
+        !set_profiler(p, env, count, libdir))
         return false;
     return !needs_hook(p->plan) || tb_environment_hook(env, count, libdir);
 }
@@ -230,10 +252,13 @@ void tb_pins_in_child(const struct tb_pins *p, struct tb_pins_began *out)
 
 /* ---------------------------------------------------------------- what came of it */
 
-static struct row *find_row(struct tb_pins *p, pid_t pid, size_t choice)
+/* @part: the place that tells it from other rows of this pin, "" for the one of the whole process
+ */
+static struct row *find_row(struct tb_pins *p, pid_t pid, size_t choice, const char *part)
 {
     for (uint32_t i = 0; i < p->rows; i++)
-        if (p->row[i].pid == pid && p->row[i].choice == choice)
+        if (p->row[i].pid == pid && p->row[i].choice == choice && p->row[i].part == !!*part &&
+            (!*part || strncmp(p->row[i].where, part, VALUE_TEXT - 1) == 0))
             return &p->row[i];
     if (p->rows == MAX_ROWS)
         return NULL;
@@ -246,7 +271,7 @@ static struct row *find_row(struct tb_pins *p, pid_t pid, size_t choice)
         p->room = room;
     }
     struct row *r = &p->row[p->rows++];
-    *r = (struct row){.pid = pid, .choice = choice};
+    *r = (struct row){.pid = pid, .choice = choice, .part = *part != 0};
     return r;
 }
 
@@ -295,11 +320,12 @@ static void take_line(struct tb_pins *p, pid_t pid, uint32_t index, char *line)
     if (!c || !tb_pin_state_find(field[1], &state))
         return;
     size_t choice = (size_t)(c - p->plan->choice);
-    if (p->jobs[choice] && state == TB_PIN_WAS_READ)
+    const char *part = strcmp(c->pin->group, "nccl") == 0 ? field[4] : "";
+    if (p->jobs[choice] && state == TB_PIN_WAS_READ && !*part)
         state = TB_PIN_WAS_JOB;
     if (c->request == TB_PIN_UNBUILT)
         state = TB_PIN_WAS_UNBUILT;
-    struct row *r = find_row(p, pid, choice);
+    struct row *r = find_row(p, pid, choice, part);
     if (!r)
         return;
     r->index = index ? index : r->index;
@@ -325,8 +351,9 @@ void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *
                  enum tb_pin_state state, const char *value)
 {
     const struct tb_pin_choice *c = p ? tb_pin_choice_of(p->plan, id) : NULL;
-    struct row *r =
-        c && c->request != TB_PIN_LEAVE ? find_row(p, pid, (size_t)(c - p->plan->choice)) : NULL;
+    struct row *r = c && c->request != TB_PIN_LEAVE
+                        ? find_row(p, pid, (size_t)(c - p->plan->choice), "")
+                        : NULL;
 
     if (!r)
         return;
@@ -339,7 +366,7 @@ static void started_with(struct tb_pins *p, pid_t pid, const char *id, bool held
 {
     const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, id);
     size_t choice = (size_t)(c - p->plan->choice);
-    struct row *r = find_row(p, pid, choice);
+    struct row *r = find_row(p, pid, choice, "");
     bool set = c->request == TB_PIN_SET;
 
     if (r)
@@ -411,6 +438,18 @@ static const char *process_of(const struct row *r, const struct tb_col_process *
     return r->argv[0] ? r->argv : "the job";
 }
 
+/* Rows of whole processes first: readers take the first for the run's */
+static void put_rows(const struct tb_pins *p, FILE *f, const struct tb_col_process *all, size_t i,
+                     bool parts)
+{
+    for (uint32_t k = 0; k < p->rows; k++) {
+        const struct row *r = &p->row[k];
+        if (r->choice == i && r->part == parts)
+            put_row(f, process_of(r, all), &p->plan->choice[i], r->state, r->value, r->step,
+                    r->where);
+    }
+}
+
 char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, size_t *n)
 {
     char *text = NULL;
@@ -425,10 +464,10 @@ char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, si
         const struct tb_pin_choice *c = &p->plan->choice[i];
         if (!seen(p, i) && was_asked(c))
             put_row(f, "", c, unsaid(p, i), p->jobs[i] ? p->own[i] : "", "-", "");
-        for (uint32_t k = 0; k < p->rows; k++)
-            if (p->row[k].choice == i)
-                put_row(f, process_of(&p->row[k], all), c, p->row[k].state, p->row[k].value,
-                        p->row[k].step, p->row[k].where);
+        if (p->profiler[0] && strcmp(c->pin->id, "nccl.channels") == 0)
+            put_row(f, "", c, TB_PIN_WAS_JOB, p->profiler, "-", NCCL_PROFILER " of the job");
+        put_rows(p, f, all, i, false);
+        put_rows(p, f, all, i, true);
     }
     if (fclose(f) != 0) {
         free(text);
@@ -464,6 +503,7 @@ static void warn(const struct tb_pins *p, size_t i, enum tb_pin_state state, con
     const struct tb_pin_choice *c = &p->plan->choice[i];
     const char *value = r ? r->value : p->own[i];
     const char *kept = c->request == TB_PIN_SET ? c->value : "what it was";
+    const char *who = r && r->part ? "NCCL" : "the job";
     char text[700], place[VALUE_TEXT + 48] = "";
 
     if (r && r->where[0])
@@ -472,7 +512,7 @@ static void warn(const struct tb_pins *p, size_t i, enum tb_pin_state state, con
     else if (r && r->step[0] != '-')
         (void)snprintf(place, sizeof(place), " in step %s", r->step);
     if (state == TB_PIN_WAS_CHANGED)
-        (void)snprintf(text, sizeof(text), "pin %s: the job changed it from %s to %s%s", c->pin->id,
+        (void)snprintf(text, sizeof(text), "pin %s: %s changed it from %s to %s%s", c->pin->id, who,
                        kept, value, place);
     else if (state == TB_PIN_WAS_JOB)
         (void)snprintf(text, sizeof(text), "pin %s: the job has %s%s, which wins over %s%s",
@@ -530,6 +570,14 @@ void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char 
     }
     if (told > MAX_LINES) {
         (void)snprintf(text, sizeof(text), "... and %u pins more", told - MAX_LINES);
+        line(arg, text);
+    }
+    if (p && p->profiler[0]) {
+        (void)snprintf(
+            text, sizeof(text),
+            "NCCL takes one profiler plugin, and the job has '%.160s': what NCCL chooses "
+            "is not read",
+            p->profiler);
         line(arg, text);
     }
     if (!asked)

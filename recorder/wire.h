@@ -70,7 +70,7 @@ enum tb_wire_msg_kind {
     TB_MSG_PIN = 8,   /* text: what became of pins, lines ID \t STATE \t STEP \t VALUE \t WHERE \n;
                        * STATE of enum tb_pin_state by its name, STEP "-" before the first, WHERE a
                        * line of the job's source or "". From any process, attached or not: nonce may
-                       * be 0 */
+                       * be 0. Of pins of group nccl WHERE is a communicator, and each is a row */
 };
 #define TB_WIRE_IMAGE_MS 30000u
 
