@@ -40,4 +40,6 @@ const char tb_schema_tables[] =
     "CREATE TABLE maps(id INTEGER PRIMARY KEY, bytes INTEGER, sums BLOB, rowCheck INTEGER);"
     "CREATE TABLE snapshots(id INTEGER PRIMARY KEY, accessId INTEGER, part INTEGER,"
     " totalBytes INTEGER, data BLOB, rowCheck INTEGER, UNIQUE(accessId, part));"
-    "CREATE TABLE stacks(id INTEGER PRIMARY KEY, textId INTEGER, rowCheck INTEGER);";
+    "CREATE TABLE stacks(id INTEGER PRIMARY KEY, textId INTEGER, rowCheck INTEGER);"
+    "CREATE TABLE files(id INTEGER PRIMARY KEY, folder TEXT, path TEXT, mode INTEGER, part INTEGER,"
+    " totalBytes INTEGER, data BLOB, rowCheck INTEGER, UNIQUE(folder, path, part));";

@@ -20,6 +20,7 @@
 #define TB_STORE_SEGMENT_EVENTS 1024u
 #define TB_STORE_ACCESS_SHIFT 16 /* access id = event id << 16 | index */
 #define TB_STORE_MAX_ACCESSES 65536u
+#define TB_STORE_PART (4u << 20) /* bytes of a stored part of what is large, before compression */
 
 /* ---------------------------------------------------------------- what is stored */
 
@@ -158,6 +159,19 @@ enum tb_status tb_store_snapshot(struct tb_store *s, uint64_t event, uint32_t ac
                                  const void *data, uint64_t n, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_store_stack(struct tb_store *s, uint64_t event, const char *text, size_t n,
                               struct tb_error *err) TB_MUST_CHECK;
+
+/** struct tb_store_file - a file that is kept with the trace, in a folder of files */
+struct tb_store_file {
+    const char *folder, *path; /* name of the folder; path in it, with '/' between */
+    uint32_t mode;             /* permissions */
+    uint64_t bytes;            /* of the whole file */
+};
+/**
+ * tb_store_file - one part of it, zstd; parts 0, 1, ... follow each other
+ * @n: TB_STORE_PART, less in the last part; an empty file has one part of 0 bytes
+ */
+enum tb_status tb_store_file(struct tb_store *s, const struct tb_store_file *file, uint64_t part,
+                             const void *data, size_t n, struct tb_error *err) TB_MUST_CHECK;
 /** tb_store_flush - end the batch: what was written survives any kill of this process */
 enum tb_status tb_store_flush(struct tb_store *s, struct tb_error *err) TB_MUST_CHECK;
 struct tb_store_stats {
@@ -270,6 +284,17 @@ bool tb_trace_lost(struct tb_trace *t, uint64_t *count, const char **why);
 /** tb_trace_snapshot - bytes of an access, malloc'ed; TB_ERR_NOTFOUND if none was kept */
 enum tb_status tb_trace_snapshot(struct tb_trace *t, uint64_t event, uint32_t access, void **data,
                                  uint64_t *n, struct tb_error *err) TB_MUST_CHECK;
+/**
+ * tb_trace_files - the parts of all files of @folder, by path; none if the trace has no such folder
+ * @fn: gets the parts of a file one after the other, the last one ends it; what it returns, if not
+ * TB_OK, ends the reading and is returned. Paths are as they stand in the file: whoever makes files
+ * of them looks whether they lead elsewhere.
+ */
+enum tb_status tb_trace_files(struct tb_trace *t, const char *folder,
+                              enum tb_status (*fn)(void *arg, const struct tb_store_file *file,
+                                                   uint64_t part, const void *data, size_t n,
+                                                   struct tb_error *err),
+                              void *arg, struct tb_error *err) TB_MUST_CHECK;
 /** tb_trace_map - coarse map of an access: 2 * *@parts numbers; TB_ERR_NOTFOUND if none */
 enum tb_status tb_trace_map(struct tb_trace *t, uint64_t event, uint32_t access, uint64_t sums[32],
                             uint32_t *parts, struct tb_error *err) TB_MUST_CHECK;

@@ -17,8 +17,7 @@
  * events from 6 on, sites with more than a name, mode q, fingerprints of kinds 5 and 6); set by the
  * first of it. */
 #define TB_STORE_FEATURE_DEVICE 1u
-#define TB_STORE_FEATURES TB_STORE_FEATURE_DEVICE /* those that this reader knows */
-#define TB_STORE_PART (4u << 20) /* bytes a stored part of a snapshot, before compression */
+#define TB_STORE_FEATURES TB_STORE_FEATURE_DEVICE               /* those that this reader knows */
 #define TB_STORE_ELSEWHERE "twinbit trace recorded elsewhere\n" /* head of a placeholder file */
 
 /* ---------------------------------------------------------------- hash.c */

@@ -1,6 +1,7 @@
 /*
  * The reader's own state: trace.c opens and closes, trace_load.c reads what is asked for all the
- * time, trace_rows.c looks up the rest, scan.c and cursor.c stream events, verify.c checks.
+ * time, trace_rows.c and trace_files.c look up the rest, scan.c and cursor.c stream events,
+ * verify.c checks.
  */
 #ifndef TB_STORE_TRACE_H
 #define TB_STORE_TRACE_H
@@ -86,6 +87,9 @@ bool tb_trace_whole(sqlite3_stmt *st);
 const char *tb_trace_column_text(sqlite3_stmt *st, int i);
 struct tb_trace_text *tb_trace_keep(struct tb_trace_text **list, const char *key, const void *bytes,
                                     size_t n);
+/** tb_trace_unpack - the part of something large in @column to @out, which has @room bytes (no more
+ * than TB_STORE_PART are used); false: damaged. No bytes where there is room are damage, too */
+bool tb_trace_unpack(sqlite3_stmt *st, int column, char *out, uint64_t room, uint64_t *n);
 /** tb_trace_load - read meta, processes, threads, sums: what is asked for all the time */
 enum tb_status tb_trace_load(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_trace_load_segments(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;
@@ -120,6 +124,11 @@ enum tb_status tb_scan_open(struct tb_scan *c, struct tb_trace *t, uint32_t proc
 enum tb_status tb_scan_next(struct tb_scan *c, struct tb_store_event *e, uint64_t *id,
                             const struct tb_site_full **site, struct tb_error *err) TB_MUST_CHECK;
 void tb_scan_close(struct tb_scan *c);
+
+/* ---------------------------------------------------------------- trace_files.c */
+
+/** tb_trace_check_files - read all files that the trace keeps */
+enum tb_status tb_trace_check_files(struct tb_trace *t, struct tb_error *err) TB_MUST_CHECK;
 
 /* ---------------------------------------------------------------- verify.c */
 

@@ -53,12 +53,10 @@ bool tb_trace_meta_at(struct tb_trace *t, size_t i, const char **key, const char
     return true;
 }
 
-/* Decompress one part into @out, which has @room bytes; 0 bytes written means damage unless room is
- * 0. */
-static bool unpack(sqlite3_stmt *st, char *out, uint64_t room, uint64_t *n)
+bool tb_trace_unpack(sqlite3_stmt *st, int column, char *out, uint64_t room, uint64_t *n)
 {
-    const void *data = sqlite3_column_blob(st, 2);
-    size_t size = (size_t)sqlite3_column_bytes(st, 2);
+    const void *data = sqlite3_column_blob(st, column);
+    size_t size = (size_t)sqlite3_column_bytes(st, column);
 
     if (!data || size == 0)
         return false;
@@ -86,7 +84,7 @@ static enum tb_status unpack_all(struct tb_trace *t, sqlite3_stmt *st, const cha
         total = (uint64_t)sqlite3_column_int64(st, 1);
         if (!buf && !(buf = malloc(total + 1)))
             rc = tb_trace_no_memory(t, err);
-        else if (!unpack(st, buf + done, total - done, &got))
+        else if (!tb_trace_unpack(st, 2, buf + done, total - done, &got))
             rc = tb_trace_damaged(t, err, "%s, part %" PRId64, what, part);
         else
             done += got;

@@ -251,5 +251,7 @@ enum tb_status tb_trace_verify(struct tb_trace *t, struct tb_error *err)
         rc = count_is(t, "SELECT count(*) FROM accesses", accesses, "table accesses", err);
     if (rc == TB_OK)
         rc = tb_trace_coverage(t, 0, ignore_row, NULL, err);
+    if (rc == TB_OK)
+        rc = tb_trace_check_files(t, err);
     return rc == TB_OK ? check_packed(t, err) : rc;
 }

@@ -42,6 +42,7 @@ enum tb_writer_stmt {
     TB_SQL_MAP,
     TB_SQL_SNAPSHOT,
     TB_SQL_STACK,
+    TB_SQL_FILE,
     TB_SQL_OLDEST,
     TB_SQL_DROP_EVENTS,
     TB_SQL_DROP_ACCESSES,
@@ -98,6 +99,7 @@ struct tb_store {
 
     uint64_t next_event, next_segment;    /* row ids */
     uint64_t in_batch, in_batch_accesses; /* since the last commit */
+    uint64_t in_files;                    /* packed bytes of files since one was for them */
     uint64_t stored;                      /* events whose detail is in the file */
     uint64_t dropped;                     /* events whose detail was deleted */
     uint64_t max_size, base_ns;

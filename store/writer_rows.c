@@ -375,3 +375,26 @@ enum tb_status tb_store_stack(struct tb_store *s, uint64_t event, const char *te
         (void)tb_writer_run(s, TB_SQL_STACK, "ii", (int64_t)event, (int64_t)id);
     return TB_OK;
 }
+
+enum tb_status tb_store_file(struct tb_store *s, const struct tb_store_file *file, uint64_t part,
+                             const void *data, size_t n, struct tb_error *err)
+{
+    size_t packed;
+
+    if (!s || !file || !file->folder || !file->path || n > TB_STORE_PART || (n > 0 && !data))
+        return tb_fail(err, TB_ERR_ARG, "file without name or bytes");
+    if (s->failed)
+        return TB_OK;
+    void *bytes = compress(data, n, &packed);
+    if (!bytes)
+        return no_memory(err);
+    (void)tb_writer_run(s, TB_SQL_FILE, "ttiiib", file->folder, file->path, (int64_t)file->mode,
+                        (int64_t)part, (int64_t)file->bytes, bytes, packed);
+    free(bytes);
+    s->in_files += packed;
+    if (s->in_files >= TB_STORE_PART) { /* keeps the -wal small */
+        s->in_files = 0;
+        tb_writer_commit(s);
+    }
+    return TB_OK;
+}

@@ -44,6 +44,8 @@ static const char *const sql[TB_SQL_COUNT] = {
     [TB_SQL_SNAPSHOT] =
         "INSERT OR REPLACE INTO snapshots VALUES(NULL,?1,?2,?3,?4,tb_check(?1,?2,?3))",
     [TB_SQL_STACK] = "INSERT OR REPLACE INTO stacks VALUES(?1,?2,tb_check(?1,?2))",
+    [TB_SQL_FILE] =
+        "INSERT OR REPLACE INTO files VALUES(NULL,?1,?2,?3,?4,?5,?6,tb_check(?1,?2,?3,?4,?5))",
     [TB_SQL_PAGES] = "SELECT (SELECT page_count * page_size FROM pragma_page_count,"
                      " pragma_page_size), (SELECT freelist_count * page_size FROM"
                      " pragma_freelist_count, pragma_page_size)",

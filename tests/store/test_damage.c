@@ -22,6 +22,8 @@ static char *make_trace(const char *path, size_t *n, struct model **model, struc
     assert_ok(tb_store_map(s, w.id[9], 0, 77, sums, 4, &make_error));
     assert_ok(tb_store_snapshot(s, w.id[9], 0, bytes, sizeof(bytes), &make_error));
     assert_ok(tb_store_stack(s, w.id[9], "a.py:3 f\n", 9, &make_error));
+    assert_ok(tb_store_file(s, &(struct tb_store_file){"cache", "a/b", 0644, sizeof(bytes)}, 0,
+                            bytes, sizeof(bytes), &make_error));
     assert_ok(tb_store_close(s, &make_error));
     if (model) {
         *model = m;

@@ -194,6 +194,7 @@ static void test_format__rows_hash_to_what_the_text_says(void **state)
         {"SELECT * FROM stacks", 0},
         {"SELECT name, part, totalBytes, rowCheck FROM texts", 0},
         {"SELECT accessId, part, totalBytes, rowCheck FROM snapshots", 0},
+        {"SELECT folder, path, mode, part, totalBytes, rowCheck FROM files", 0},
     };
     const char *folder = make_folder(), *path = make_path(folder, "a");
     struct model *m = model_new(make_seed(72), 2, 3, 200, 10, 4);
@@ -212,6 +213,8 @@ static void test_format__rows_hash_to_what_the_text_says(void **state)
     assert_ok(tb_store_map(s, w.id[3], 0, 77, sums, 2, &make_error));
     assert_ok(tb_store_snapshot(s, w.id[3], 0, "bytes", 5, &make_error));
     assert_ok(tb_store_stack(s, w.id[3], "a.py:3 f\n", 9, &make_error));
+    const struct tb_store_file file = {"cache", "a/b", 0644, 5};
+    assert_ok(tb_store_file(s, &file, 0, "bytes", 5, &make_error));
     assert_ok(tb_store_close(s, &make_error));
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
     for (size_t i = 0; i < TB_ARRAY_LEN(tables); i++) {

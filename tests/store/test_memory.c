@@ -132,6 +132,7 @@ static bool write_script(const char *path, struct tb_error *err)
         return false;
     (void)fine(tb_store_meta(s, "key", "value", err));
     (void)fine(tb_store_text(s, "text", "text", 4, err));
+    (void)fine(tb_store_file(s, &(struct tb_store_file){"f", "a/b", 0644, 4}, 0, "text", 4, err));
     write_events(s, err);
     rc = tb_store_close(s, err);
     assert_true(rc == TB_OK || rc == TB_ERR_IO || rc == TB_ERR_NOMEM);

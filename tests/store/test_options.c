@@ -2,6 +2,7 @@
 #include "make.h"
 
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -494,6 +495,101 @@ static void test_extras__maps_snapshots_stacks_texts_come_back(void **state)
     make_clean(folder);
 }
 
+struct kept {
+    const char *data; /* of the file with several parts */
+    uint64_t done;
+    char seen[64]; /* paths in order */
+};
+
+static enum tb_status look_at_part(void *arg, const struct tb_store_file *file, uint64_t part,
+                                   const void *data, size_t n, struct tb_error *err)
+{
+    struct kept *k = arg;
+
+    assert_string_equal(file->folder, "cache");
+    if (part == 0) {
+        (void)snprintf(k->seen + strlen(k->seen), sizeof(k->seen) - strlen(k->seen), "%s:%o;",
+                       file->path, file->mode);
+        k->done = 0;
+    }
+    if (strcmp(file->path, "big") == 0)
+        assert_memory_equal(data, k->data + k->done, n);
+    k->done += n;
+    if (strcmp(file->path, "stop") == 0)
+        return tb_fail(err, TB_ERR_LIMIT, "stopped");
+    return TB_OK;
+}
+
+/* A file of several parts, an empty one, folders that do not mix; a part that is gone is damage */
+static void test_extras__files_come_back(void **state)
+{
+    const char *folder = make_folder(), *path = make_path(folder, "a");
+    size_t big = (9u << 20) + 5;
+    char *data = malloc(big);
+    struct tb_store_file file = {"cache", "big", 0755, big};
+    struct kept k = {.data = data};
+    struct tb_store *s;
+    struct tb_trace *t;
+    sqlite3 *db;
+    uint64_t r = 5;
+
+    (void)state;
+    for (size_t i = 0; i < big; i++)
+        data[i] = (char)make_rand(&r);
+    assert_ok(tb_store_create(&s, path, NULL, &make_error));
+    for (uint64_t part = 0, done = 0; done < big; part++, done += TB_STORE_PART)
+        assert_ok(tb_store_file(s, &file, part, data + done,
+                                big - done < TB_STORE_PART ? big - done : TB_STORE_PART,
+                                &make_error));
+    file = (struct tb_store_file){"cache", "a/empty", 0600, 0};
+    assert_ok(tb_store_file(s, &file, 0, NULL, 0, &make_error));
+    file = (struct tb_store_file){"other", "stop", 0600, 1};
+    assert_ok(tb_store_file(s, &file, 0, "x", 1, &make_error));
+    assert_int_equal(tb_store_file(s, &file, 0, data, TB_STORE_PART + 1, NULL), TB_ERR_ARG);
+    assert_ok(tb_store_close(s, &make_error));
+
+    assert_ok(tb_trace_open(&t, path, &make_error));
+    assert_ok(tb_trace_files(t, "cache", look_at_part, &k, &make_error));
+    assert_string_equal(k.seen, "a/empty:600;big:755;");
+    assert_int_equal(k.done, big);
+    assert_ok(tb_trace_files(t, "none", look_at_part, &k, &make_error));
+    assert_ok(tb_trace_verify(t, &make_error));
+    tb_trace_close(t);
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DELETE FROM files WHERE part=1", NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_ok(tb_trace_open(&t, path, &make_error));
+    assert_int_equal(tb_trace_files(t, "cache", look_at_part, &k, &make_error), TB_ERR_CORRUPT);
+    assert_non_null(strstr(make_error.text, "file 'big', part 1"));
+    assert_int_equal(tb_trace_verify(t, NULL), TB_ERR_CORRUPT);
+    tb_trace_close(t);
+    free(data);
+    make_clean(folder);
+}
+
+static void test_extras__who_reads_files_may_stop(void **state)
+{
+    const char *folder = make_folder(), *path = make_path(folder, "a");
+    struct kept k = {0};
+    struct tb_store *s;
+    struct tb_trace *t;
+
+    (void)state;
+    assert_ok(tb_store_create(&s, path, NULL, &make_error));
+    for (int i = 0; i < 2; i++) {
+        const struct tb_store_file file = {"cache", i ? "stop" : "zz", 0600, 1};
+        assert_ok(tb_store_file(s, &file, 0, "x", 1, &make_error));
+    }
+    assert_ok(tb_store_close(s, &make_error));
+    assert_ok(tb_trace_open(&t, path, &make_error));
+    assert_int_equal(tb_trace_files(t, "cache", look_at_part, &k, NULL), TB_ERR_LIMIT);
+    assert_string_equal(k.seen, "stop:600;");
+    tb_trace_close(t);
+    make_clean(folder);
+}
+
 /* ---------------------------------------------------------------- at the same time */
 
 static void record_and_wait(const char *path, int ready)
@@ -570,6 +666,8 @@ int main(void)
         cmocka_unit_test(test_close__waits_for_who_reads_the_trace),
         cmocka_unit_test(test_event__misuse_changes_nothing),
         cmocka_unit_test(test_extras__maps_snapshots_stacks_texts_come_back),
+        cmocka_unit_test(test_extras__files_come_back),
+        cmocka_unit_test(test_extras__who_reads_files_may_stop),
         cmocka_unit_test(test_open__reads_a_trace_that_is_being_recorded),
         cmocka_unit_test(test_open__many_handles_of_one_trace),
     };
