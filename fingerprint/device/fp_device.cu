@@ -247,6 +247,35 @@ struct flat {
     }
 };
 
+/* @v with each byte of @from in the place of which @change makes another one */
+static __device__ __forceinline__ uint64_t replace(uint64_t v, uint64_t from, uint64_t change)
+{
+    const uint64_t low = 0x7F7F7F7F7F7F7F7Full;
+    uint64_t t = v ^ from;
+    uint64_t hit = ~(((t & low) + low) | t | low); /* the high bit of each byte that is equal */
+
+    return v ^ ((hit >> 7) * 255 & change);
+}
+
+/* A buffer in which two values of a byte are one: the second counts as the first. */
+struct alike {
+    enum { UNROLL = 1 };
+    struct flat s;
+    uint64_t from, change; /* the second; what makes it the first: eight times */
+
+    __device__ __forceinline__ struct pair load(uint64_t offset) const
+    {
+        struct pair v = s.load(offset);
+
+        return {replace(v.x, from, change), replace(v.y, from, change)};
+    }
+
+    __device__ __forceinline__ uint32_t byte(uint64_t offset) const
+    {
+        return (uint8_t)replace(s.byte(offset), from, change);
+    }
+};
+
 /* The elements of a view in row-major order, in the form of tb_fpd_plan_strided(). */
 struct view {
     enum { UNROLL = 1 };
@@ -751,6 +780,32 @@ static __device__ struct pair buffer_sum(uint64_t src, const struct work &w)
     return any_leaf(flat{src, src + w.bytes}, w.bytes, index);
 }
 
+/* What a warp does of a job: the buffer as it is; or, a leaf at a time, with two values of a byte
+ * that are one. */
+struct as_it_is {
+    __device__ __forceinline__ struct pair operator()(uint64_t src, const struct work &w) const
+    {
+        return buffer_sum(src, w);
+    }
+};
+
+struct with_alike {
+    uint64_t from, change;
+
+    __device__ __forceinline__ struct pair operator()(uint64_t src, const struct work &w) const
+    {
+        struct pair sum = {0, 0};
+
+        for (uint64_t k = w.rank; k < w.count; k += w.warps) {
+            uint64_t index = w.leaf(k);
+
+            if (index < w.leaves)
+                add(&sum, any_leaf(alike{{src, src + w.bytes}, from, change}, w.bytes, index));
+        }
+        return sum;
+    }
+};
+
 /* ------------------------------------------------------------------ results */
 
 /* Where results go. */
@@ -833,7 +888,7 @@ static __device__ void finish(const struct table &t, uint64_t ticket, struct pai
 /* ------------------------------------------------------------------ kernels */
 
 /* first_block of a job is its first warp in the launch. */
-template <class B> static __device__ __forceinline__ void batch(const B &b)
+template <class B, class F> static __device__ __forceinline__ void batch(const B &b, const F &sum)
 {
     uint32_t warp = blockIdx.x * WARPS + threadIdx.x / 32;
     const struct tb_fpd_job &end = b.job[b.jobs ? b.jobs - 1 : 0];
@@ -856,7 +911,7 @@ template <class B> static __device__ __forceinline__ void batch(const B &b)
     struct work w(job.bytes, job.rate, warp - first, alone ? 1 : next - first);
     uint64_t ticket = ticket_of(job.ticket, b.base);
 
-    finish({b.slots, b.scratch, b.mask}, ticket, buffer_sum(job.src, w), w);
+    finish({b.slots, b.scratch, b.mask}, ticket, sum(job.src, w), w);
 }
 
 /* Zeroed when the module is loaded: whoever has no better place for it needs no memory and no wait.
@@ -876,13 +931,21 @@ extern "C" __global__ void twinbit_fp_base(const __grid_constant__ struct tb_fpd
 extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
     twinbit_fp_few(const __grid_constant__ struct few b)
 {
-    batch(b);
+    batch(b, as_it_is{});
 }
 
 extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
     twinbit_fp_batch(const __grid_constant__ struct tb_fpd_batch b)
 {
-    batch(b);
+    batch(b, as_it_is{});
+}
+
+extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
+    twinbit_fp_alike(const __grid_constant__ struct tb_fpd_alike a)
+{
+    const uint64_t each = 0x0101010101010101ull;
+
+    batch(a.batch, with_alike{a.byte[1] * each, (a.byte[0] ^ a.byte[1]) * each});
 }
 
 extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS, 2)
@@ -915,4 +978,18 @@ extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS)
         ((uint32_t *)c.dst)[k] = ((const uint32_t *)c.src)[k];
     for (uint64_t k = words * 4 + at; k < c.bytes; k += step)
         ((uint8_t *)c.dst)[k] = ((const uint8_t *)c.src)[k];
+}
+
+/* A set that is a kernel of ours, for the same reason. */
+extern "C" __global__ void __launch_bounds__(TB_FPD_THREADS)
+    twinbit_fp_fill(const __grid_constant__ struct tb_fpd_fill f)
+{
+    uint64_t at = (uint64_t)blockIdx.x * TB_FPD_THREADS + threadIdx.x;
+    uint64_t step = (uint64_t)gridDim.x * TB_FPD_THREADS;
+    uint64_t words = f.dst % 4 ? 0 : f.bytes / 4;
+
+    for (uint64_t k = at; k < words; k += step)
+        ((uint32_t *)f.dst)[k] = f.byte * 0x01010101u;
+    for (uint64_t k = words * 4 + at; k < f.bytes; k += step)
+        ((uint8_t *)f.dst)[k] = (uint8_t)f.byte;
 }

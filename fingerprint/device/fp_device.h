@@ -43,6 +43,14 @@ struct tb_fpd_batch {
 #define TB_FPD_FEW_BYTES                                                                           \
     (offsetof(struct tb_fpd_batch, job) + TB_FPD_FEW * sizeof(struct tb_fpd_job))
 
+/** struct tb_fpd_alike - parameter of "twinbit_fp_alike", which takes any batch: as the others, but
+ * byte[1] counts as if it were byte[0] wherever it is. So what differs in nothing but these two has
+ * one fingerprint: memory that run --poison has filled, and that nobody wrote */
+struct tb_fpd_alike {
+    struct tb_fpd_batch batch;
+    uint32_t byte[2]; /* 0 to 255 */
+};
+
 /** struct tb_fpd_strided - parameter of "twinbit_fp_strided": a view, as tb_fp_strided() has it */
 struct tb_fpd_strided {
     uint64_t slots, scratch, base;
@@ -71,6 +79,11 @@ struct tb_fpd_base {
 /** struct tb_fpd_copy - parameter of "twinbit_fp_copy": @bytes from @src to @dst, any alignment */
 struct tb_fpd_copy {
     uint64_t src, dst, bytes;
+};
+/** struct tb_fpd_fill - parameter of "twinbit_fp_fill": @bytes at @dst become @byte, 0 to 255 */
+struct tb_fpd_fill {
+    uint64_t dst, bytes;
+    uint32_t byte;
 };
 
 #define TB_FPD_BASES 4096u

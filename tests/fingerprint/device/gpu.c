@@ -65,7 +65,9 @@ void gpu_open(struct gpu *g, const char *path, const void *image)
     NEED(cuModuleLoadData, &g->module, image);
     NEED(cuModuleGetFunction, &g->few, g->module, "twinbit_fp_few");
     NEED(cuModuleGetFunction, &g->batch, g->module, "twinbit_fp_batch");
+    NEED(cuModuleGetFunction, &g->alike, g->module, "twinbit_fp_alike");
     NEED(cuModuleGetFunction, &g->strided, g->module, "twinbit_fp_strided");
+    NEED(cuModuleGetFunction, &g->fill, g->module, "twinbit_fp_fill");
     make_table(g);
 }
 

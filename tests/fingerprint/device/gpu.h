@@ -27,7 +27,7 @@ void *gpu_symbol(const char *name);
 struct gpu {
     CUcontext ctx;
     CUmodule module;
-    CUfunction few, batch, strided;
+    CUfunction few, batch, alike, strided, fill;
     struct tb_wire_slot *slots; /* as the host sees them */
     CUdeviceptr slots_at, scratch;
     uint32_t sms;

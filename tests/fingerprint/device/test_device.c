@@ -248,6 +248,62 @@ static void test_device__a_job_writes_its_slot_only(void **state)
     free(r);
 }
 
+/* Two bytes that count as one, at all alignments: few bytes and many, samples, some in a row. */
+static void test_device__alike(void **state)
+{
+    static const uint64_t n[] = {0,   1,   3,   4,    8,    9,     16,    17,
+                                 100, 240, 241, 4096, 4099, 16385, 100003};
+    struct rng rng = {8};
+    struct round *r = must_alloc(sizeof *r);
+    struct tb_fpd_alike a = {.byte = {0xa5, 0x5a}};
+    void *params[] = {&a};
+
+    (void)state;
+    for (uint32_t align = 0; align < 16; align += 3) {
+        gpu_begin(&gpu, &r->b);
+        for (size_t k = 0; k < TB_ARRAY_LEN(n); k++) {
+            round_add(r, &rng, n[k], align, k % 3);
+            struct pending *p = &r->job[k];
+            for (uint64_t i = 0; i < p->n; i++) /* of what there is, half is the one or the other */
+                p->bytes[i] = p->bytes[i] & 1 ? p->bytes[i] & 2 ? 0xa5 : 0x5a : p->bytes[i];
+            if (p->n)
+                NEED(cuMemcpyHtoD, p->block + align, p->bytes, p->n);
+            for (uint64_t i = 0; i < p->n; i++)
+                p->bytes[i] = p->bytes[i] == 0x5a ? 0xa5 : p->bytes[i];
+        }
+        a.batch = r->b;
+        uint32_t grid = tb_fpd_plan(&a.batch, gpu.sms);
+        NEED(cuLaunchKernel, gpu.alike, grid, 1, 1, TB_FPD_THREADS, 1, 1, 0, NULL, params, NULL);
+        round_end(r);
+    }
+    free(r);
+    assert_true(gpu_settled(&gpu));
+}
+
+/* All bytes that are asked for, and none beside them */
+static void test_device__fill(void **state)
+{
+    enum { ROOM = 20000 };
+    static const uint64_t n[] = {0, 1, 3, 4, 5, 1000, 19000};
+    static uint8_t want[ROOM], got[ROOM];
+    struct rng rng = {9};
+    CUdeviceptr block;
+
+    (void)state;
+    NEED(cuMemAlloc, &block, ROOM);
+    for (size_t k = 0; k < 4 * TB_ARRAY_LEN(n); k++) {
+        struct tb_fpd_fill f = {.dst = block + 64 + k % 4, .bytes = n[k / 4], .byte = 0xa5};
+        void *params[] = {&f};
+        rng_fill(&rng, want, ROOM);
+        NEED(cuMemcpyHtoD, block, want, ROOM);
+        NEED(cuLaunchKernel, gpu.fill, 3, 1, 1, TB_FPD_THREADS, 1, 1, 0, NULL, params, NULL);
+        NEED(cuMemcpyDtoH, got, block, ROOM);
+        memset(want + 64 + k % 4, 0xa5, f.bytes);
+        assert_memory_equal(got, want, ROOM);
+    }
+    NEED(cuMemFree, block);
+}
+
 static void test_device__streams_at_once(void **state)
 {
     enum { STREAMS = 4, ROUNDS = 3 };
@@ -450,6 +506,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_device__base_is_added_to_tickets),
         cmocka_unit_test(test_device__nothing_is_written_where_nobody_has_drawn),
         cmocka_unit_test(test_device__a_job_writes_its_slot_only),
+        cmocka_unit_test(test_device__alike),
+        cmocka_unit_test(test_device__fill),
         cmocka_unit_test(test_device__streams_at_once),
         cmocka_unit_test(test_device__views),
         cmocka_unit_test(test_device__what_is_no_view_is_refused),
