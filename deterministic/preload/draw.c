@@ -65,7 +65,8 @@ static bool is_it(const struct tb_pins_call *c, const struct tb_preload_record *
                                : r->kind == TB_PRELOAD_SEED     ? TB_SEED
                                                                 : TB_ENTROPY;
 
-    return r->kind >= TB_PRELOAD_GETRANDOM && r->kind != TB_PRELOAD_TIME && class == c->class &&
+    return r->kind >= TB_PRELOAD_GETRANDOM && r->kind != TB_PRELOAD_TIME &&
+           !tb_preload_is_decision(r->kind) && class == c->class &&
            r->thread == tb_pins_tls.thread && !(r->marks & TB_PRELOAD_EXEMPT);
 }
 

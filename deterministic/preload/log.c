@@ -265,6 +265,12 @@ const char *tb_preload_kind_name(uint16_t kind)
         {TB_PRELOAD_LISTING, "listing"},
         {TB_PRELOAD_TEMPNAME, "temporary name"},
         {TB_PRELOAD_SEED, "seed"},
+        {TB_PRELOAD_STREAM, "stream"},
+        {TB_PRELOAD_PARTED, "parted"},
+        {TB_PRELOAD_COMPLETION, "completion"},
+        {TB_PRELOAD_ARRIVAL, "arrival"},
+        {TB_PRELOAD_INDICES, "indices"},
+        {TB_PRELOAD_PASS, "pass of a sampler"},
     };
 
     for (size_t i = 0; i < TB_ARRAY_LEN(names); i++)

@@ -26,6 +26,10 @@
  * thread makes with pthread_create() is mix(that thread, n), which does not depend on who runs
  * first. A thread made otherwise is marked TB_PRELOAD_BY_ORDER: it is the n-th that drew.
  *
+ * Decisions of the interpreter (which future was handed out next) stand in streams. A STREAM record
+ * opens one; its key, made of the thread that opened it, what it is and the how-many-th of its
+ * kind, is `asked` of all its records. Their `thread` is who wrote them, which may be another one.
+ *
  * Values of callers that keep real entropy are never in a log.
  */
 #ifndef TB_DETERMINISTIC_PRELOAD_LOG_H
@@ -58,16 +62,32 @@ enum tb_preload_kind {
     TB_PRELOAD_GETENTROPY = 17,
     TB_PRELOAD_SYSCALL = 18, /* syscall(SYS_getrandom) */
     TB_PRELOAD_ARC4RANDOM = 19,
-    TB_PRELOAD_DEVICE = 20,  /* a read of /dev/urandom or /dev/random */
+    TB_PRELOAD_DEVICE = 20,        /* a read of /dev/urandom or /dev/random */
     TB_PRELOAD_RANDOM_DEVICE = 21, /* std::random_device of libstdc++, of any token */
-    TB_PRELOAD_TIME = 32,    /* the first reading of the time of day by a caller */
+    TB_PRELOAD_TIME = 32,          /* the first reading of the time of day by a caller */
     TB_PRELOAD_LISTING = 48, /* a folder; asked: entries; served: hash of their names in byte order;
                               * hash: of the names in the order handed out; payload: for each entry
                               * in that order its place in byte order, 32 bits each */
     TB_PRELOAD_TEMPNAME = 64, /* payload: the name that was made */
     TB_PRELOAD_SEED = 33, /* of a generator that the job seeds; asked: what the job had; served: its
                            * bits, 0: a double; payload: what it was given, 64 bits, and the line */
+    /* Decisions, `asked`: key of the stream, n: which one of it, `served`: microseconds since it
+     * was opened, payload: the value; written by python/twinbit/_decisions.py, which knows its form
+     */
+    TB_PRELOAD_STREAM = 80,     /* opened; payload: what it is, shape, caller, each ended by NUL */
+    TB_PRELOAD_PARTED = 81,     /* replay: not as recorded from here on; payload: what and where */
+    TB_PRELOAD_COMPLETION = 88, /* what ended by itself was handed out, or a time-out was raised */
+    TB_PRELOAD_ARRIVAL = 89,    /* a worker's batch came to its DataLoader */
+    TB_PRELOAD_INDICES = 90,    /* a DataLoader asked its sampler for the next batch */
+    TB_PRELOAD_PASS = 91,       /* a DistributedSampler was asked for all its indices */
+    TB_PRELOAD_DECISIONS_END = 96,
 };
+
+/** tb_preload_is_decision - is a record of this kind one of a stream? */
+static inline bool tb_preload_is_decision(uint16_t kind)
+{
+    return kind >= TB_PRELOAD_STREAM && kind < TB_PRELOAD_DECISIONS_END;
+}
 
 /** enum tb_preload_mark - flags of a record */
 enum tb_preload_mark {
@@ -79,6 +99,7 @@ enum tb_preload_mark {
     TB_PRELOAD_CUT = 1 << 5,          /* too long: the payload is missing, the hash is there */
     TB_PRELOAD_BY_ORDER = 1 << 6,     /* told from its like by who came first only */
     TB_PRELOAD_FAILED = 1 << 7,       /* the call failed */
+    TB_PRELOAD_PUT_BACK = 1 << 8,     /* replay: by itself the job would have decided otherwise */
 };
 
 /** struct tb_preload_file - begin of a log */

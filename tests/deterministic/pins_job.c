@@ -12,6 +12,7 @@
  *   temp DIR         names that are made there      crypto LIB  draws of that library, and of ours
  *   time             reads the clocks               errno       calls keep it
  *   signal           draws in a handler             closed      a device's number used again
+ *   decide V1,V2,..  writes these values as decisions of one stream, prints those of the run before
  *   speed            one line: nanoseconds of an answered draw and of a system call
  *   kill             draws, then SIGKILL            draw        one draw (children run this)
  */
@@ -649,13 +650,38 @@ static void closed(const char *file)
     printf("closed\n");
 }
 
+/* Each of @values as a decision, and what the run before had decided there */
+static void decide(const char *values)
+{
+    int (*decides)(void) = dlsym(RTLD_DEFAULT, "twinbit_pins_decides");
+    uint64_t (*thread)(void) = dlsym(RTLD_DEFAULT, "twinbit_pins_thread");
+    int (*write_down)(unsigned, uint64_t, uint32_t, uint64_t, const void *, uint32_t) =
+        dlsym(RTLD_DEFAULT, "twinbit_pins_decide");
+    const char *(*before)(unsigned, uint64_t, uint32_t, uint64_t *) =
+        dlsym(RTLD_DEFAULT, "twinbit_pins_decided");
+    uint64_t at = 0;
+    uint32_t n = 0;
+
+    need(decides && thread && write_down && before, "the functions of the library");
+    printf("mode %d, thread %d", decides(), (int)thread());
+    for (const char *v = values; *v; n++, v += strcspn(v, ","), v += *v == ',') {
+        const char *r = before(88, 7, n, &at);
+        printf(" %.*s", r ? (int)*(const uint32_t *)(r + 28) : 1, r ? r + 64 : "-");
+        (void)write_down(88, 7, n, 1, v, (uint32_t)strcspn(v, ","));
+        if (n == 0)
+            show_draw("between");
+    }
+    printf("\n");
+}
+
 static int with_argument(const char *name, const char *arg)
 {
     static const struct {
         const char *name;
         void (*run)(const char *);
-    } parts[] = {{"list", list}, {"scan", scan},     {"glob", glob_it},  {"seek", seek},
-                 {"temp", temp}, {"crypto", crypto}, {"closed", closed}, {"shared", shared_dir}};
+    } parts[] = {{"list", list},     {"scan", scan},         {"glob", glob_it},
+                 {"seek", seek},     {"temp", temp},         {"crypto", crypto},
+                 {"closed", closed}, {"shared", shared_dir}, {"decide", decide}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (strcmp(parts[i].name, name) == 0) {

@@ -472,6 +472,34 @@ static void observe_and_replay(const char *parts, const char *again)
     pins_run_job(&b, again);
 }
 
+static void test_preload__decisions_are_written_and_found_again(void **state)
+{
+    (void)state;
+    a.config.flags = b.config.flags = TB_PRELOAD_DECISIONS;
+    pins_run_mode(&a, TB_PRELOAD_LOG, 0);
+    pins_run_job(&a, "decide one,three,two entropy");
+    assert_non_null(strstr(a.output, "mode 1, thread 1"));
+    assert_non_null(strstr(a.output, " - -\n"));
+    assert_int_equal(pins_sum(&a).kind[TB_PRELOAD_COMPLETION], 3);
+    pins_run_mode(&b, TB_PRELOAD_REPLAY, 77);
+    memcpy(b.config.replay, a.config.folder, sizeof(b.config.replay));
+    pins_run_job(&b, "decide x,x,x,x entropy");
+    assert_non_null(strstr(b.output, "mode 2, thread 1"));
+    assert_non_null(strstr(b.output, "one"));
+    assert_non_null(strstr(b.output, " three two -\n"));
+    char *of_a = strstr(a.output, " - -\n"), *of_b = strstr(b.output, " two -\n");
+    assert_string_equal(strchr(of_a, '\n'), strchr(of_b, '\n')); /* draws are not disturbed */
+    assert_int_equal(pins_sum(&b).marks[3], 0);                  /* NOT_IN_LOG */
+}
+
+static void test_preload__decisions_that_nobody_asked_for_are_off(void **state)
+{
+    (void)state;
+    pins_run_mode(&a, TB_PRELOAD_LOG, 0);
+    pins_run_job(&a, "decide one");
+    assert_non_null(strstr(a.output, "mode 0, thread 1"));
+}
+
 static void test_preload__what_was_observed_is_replayed(void **state)
 {
     static const char parts[] = "entropy devices many 500 threads 6 nested fork vfork spawn system";
@@ -660,6 +688,8 @@ int main(void)
         TEST(a_listing_is_replayed_in_the_order_it_had),
         TEST(what_is_damaged_in_the_log_is_not_served),
         TEST(temporary_names_are_replayed),
+        TEST(decisions_are_written_and_found_again),
+        TEST(decisions_that_nobody_asked_for_are_off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

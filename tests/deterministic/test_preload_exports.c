@@ -19,7 +19,8 @@ static const char exported[] =
     "preadv64\npthread_create\nread\nreaddir\nreaddir64\nreaddir64_r\nreaddir_r\nreadv\nrewinddir\n"
     "scandir\nscandir64\nscandirat\nscandirat64\nseekdir\nsrand\nsrand48\nsrand48_"
     "r\nsrandom\nsrandom_r\nsyscall\ntelldir\ntempnam\ntime\ntmpnam\n"
-    "tmpnam_r\ntwinbit_pins_seed\ntwinbit_pins_seeds\n";
+    "tmpnam_r\ntwinbit_pins_decide\ntwinbit_pins_decided\ntwinbit_pins_decides\ntwinbit_pins_seed\n"
+    "twinbit_pins_seeds\ntwinbit_pins_thread\n";
 
 static void test_preload_exports__it_exports_only_what_it_interposes(void **state)
 {
