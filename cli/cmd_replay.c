@@ -43,8 +43,9 @@ static const struct tb_cli_command command = {
     .about =
         "Runs CMD, or the job of TRACE, again, and gives it what that run drew from the system: "
         "random bytes,\n"
-        "the order of folders, names of temporary files; with the same pins, at the same level. "
-        "Then compares.\n",
+        "the order of folders, names of temporary files; what ends by itself is handed out in the "
+        "order that it\n"
+        "had then. Pins and level are the same. Then compares.\n",
     .options = options,
     .option_count = TB_ARRAY_LEN(options),
     .notes =

@@ -1,7 +1,8 @@
 /*
  * Decisions that the job draws from the system: random bytes, the order of folders, names of
- * temporary files. A preloaded library answers for libc or only looks (deterministic/preload/); its
- * logs go into the trace, from where `twinbit replay` hands them to another run. The front's.
+ * temporary files; and those that its Python makes: orders of futures, batches and samples. A
+ * preloaded library answers for libc or only looks (deterministic/preload/); its logs go into the
+ * trace, from where `twinbit replay` hands them to another run. The front's.
  */
 #include "collector/collector_internal.h"
 
@@ -23,14 +24,17 @@
 
 struct tb_draws {
     struct tb_preload_config config;
+    bool sorts; /* data.completion_order=@sort */
     char path[200], folder[200];
     uint64_t unread, dropped; /* logs and records for which there was no room */
     uint64_t folders;         /* of a replay: listings of other names than it has */
     uint64_t unknown, others; /* of a replay: not in its log, asked for by another caller */
+    uint64_t parted;          /* of a replay: orders that are not as recorded */
     char first[200];          /* of the unknown ones */
     uint64_t seeds;           /* that are not what the job asked for */
     char seed[200];           /* the first of these */
     struct tb_unreached unreached, seen;
+    char first_parted[400];
 };
 
 static uint32_t mode_of(const struct tb_pin_plan *plan, const char *id, bool replay)
@@ -52,6 +56,8 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     if (!d)
         return plan ? tb_fail(err, TB_ERR_NOMEM, "no memory for the collector") : TB_OK;
     struct tb_preload_config *c = &d->config;
+    const struct tb_pin_choice *ends = tb_pin_choice_of(plan, "data.completion_order");
+    d->sorts = ends && ends->request == TB_PIN_SET;
     c->seed = plan->seed;
     c->entropy = mode_of(plan, "system.entropy", replay != NULL);
     c->listing = mode_of(plan, "system.readdir", replay != NULL);
@@ -59,10 +65,11 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     c->seeds = mode_of(plan, "system.time_seeds", replay != NULL);
     c->time = plan->decisions || replay ? TB_PRELOAD_LOG : TB_PRELOAD_OFF;
     c->value_limit = 512u << 10; /* of one answer: a replay needs it whole */
-    c->flags = (plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0) |
+    c->flags = (plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0u) |
+               (plan->decisions || replay ? TB_PRELOAD_DECISIONS : 0u) |
                (mode_of(plan, "system.rdrand", replay != NULL) == TB_PRELOAD_OFF
                     ? TB_PRELOAD_NO_RANDOM_DEVICE
-                    : 0);
+                    : 0u);
     if (!c->entropy && !c->listing && !c->tempnames && !c->seeds && !c->time) {
         free(d);
         return TB_OK;
@@ -162,7 +169,13 @@ struct counts {
     uint64_t draws, real, exempt, devices, listings, names, readers, unknown, others, folders;
     char first[160]; /* what a replay did not find: the first */
     uint64_t seeds, changed;
-    char seed[200]; /* the first that was changed */
+    char seed[200];  /* the first that was changed */
+    uint64_t parted; /* orders that a replay could not repeat */
+    char first_parted[400];
+    struct order {
+        uint64_t decisions, put_back, hash, again;
+        int64_t seed, epoch; /* of a sampler's last pass */
+    } order[TB_PRELOAD_DECISIONS_END - TB_PRELOAD_STREAM];
 };
 
 static bool is_draw(uint16_t kind)
@@ -202,10 +215,35 @@ static void count_seed(struct counts *c, const struct tb_preload_event *e)
                        e->module[0] ? e->module : "?", (unsigned long long)e->offset);
 }
 
+/* Of one stream they have an order, streams among each other have none: threads write at once. */
+static void count_decision(struct counts *c, const struct tb_preload_event *e)
+{
+    const struct tb_preload_record *r = e->record;
+    struct order *o = &c->order[r->kind - TB_PRELOAD_STREAM];
+
+    c->others += r->kind == TB_PRELOAD_STREAM && (r->marks & TB_PRELOAD_OTHER_CALLER);
+    if (r->kind == TB_PRELOAD_PARTED && c->parted++ == 0)
+        (void)snprintf(c->first_parted, sizeof(c->first_parted), "%.*s", (int)r->payload,
+                       (const char *)e->payload);
+    o->decisions++;
+    o->put_back += (r->marks & TB_PRELOAD_PUT_BACK) != 0;
+    o->hash += tb_preload_mix(tb_preload_mix(r->asked, r->n), r->hash);
+    if (r->kind == TB_PRELOAD_PASS && r->payload == 21) { /* _data.py, _told_pass() */
+        const char *value = e->payload;
+        memcpy(&o->seed, value, sizeof(o->seed));
+        memcpy(&o->epoch, value + 8, sizeof(o->epoch));
+        o->again += value[20] != 0;
+    }
+}
+
 static void count(struct counts *c, const struct tb_preload_event *e)
 {
     const struct tb_preload_record *r = e->record;
 
+    if (tb_preload_is_decision(r->kind)) {
+        count_decision(c, e);
+        return;
+    }
     c->draws += is_draw(r->kind);
     c->real += is_draw(r->kind) && (r->marks & TB_PRELOAD_REAL) && !(r->marks & TB_PRELOAD_EXEMPT);
     c->exempt += is_draw(r->kind) && (r->marks & TB_PRELOAD_EXEMPT);
@@ -237,6 +275,42 @@ static void say(struct tb_pins *pins, pid_t pid, const char *program, const char
                     : ok                   ? TB_PIN_WAS_HELD
                                            : TB_PIN_WAS_MISSED,
                     value);
+}
+
+/* "24 batches, order 0123456789abcdef" */
+static void say_order(struct tb_pins *pins, const struct tb_preload_file *f, const struct counts *c,
+                      const char *id, uint16_t kind, uint32_t mode, const char *what)
+{
+    const struct order *o = &c->order[kind - TB_PRELOAD_STREAM];
+    char text[300], program[sizeof(f->program) + 1];
+
+    (void)snprintf(program, sizeof(program), "%.*s", (int)sizeof(f->program), f->program);
+    int n = snprintf(text, sizeof(text), "%llu %s, order %016llx", (unsigned long long)o->decisions,
+                     what, (unsigned long long)o->hash);
+    if (kind == TB_PRELOAD_PASS)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, ", the last with seed %lld, epoch %lld",
+                      (long long)o->seed, (long long)o->epoch);
+    if (o->again)
+        n += snprintf(text + n, sizeof(text) - (size_t)n,
+                      "; %llu repeat the one before: set_epoch() was not called",
+                      (unsigned long long)o->again);
+    if (o->put_back)
+        (void)snprintf(text + n, sizeof(text) - (size_t)n,
+                       "; %llu put back to what they were, the job chose others",
+                       (unsigned long long)o->put_back);
+    say(pins, (pid_t)f->pid, program, id, mode, o->decisions, true, text);
+}
+
+static void say_orders(struct tb_pins *pins, const struct tb_preload_file *f,
+                       const struct counts *c, bool sorts)
+{
+    const uint32_t log = TB_PRELOAD_LOG;
+
+    say_order(pins, f, c, "data.completion_order", TB_PRELOAD_COMPLETION,
+              sorts ? TB_PRELOAD_PIN : log, "hand-outs");
+    say_order(pins, f, c, "data.in_order", TB_PRELOAD_ARRIVAL, log, "arrivals");
+    say_order(pins, f, c, "data.shuffle", TB_PRELOAD_INDICES, log, "batches");
+    say_order(pins, f, c, "data.distributed_sampler", TB_PRELOAD_PASS, log, "passes");
 }
 
 static void say_all(struct tb_pins *pins, const struct tb_preload_file *f, const struct counts *c)
@@ -332,11 +406,15 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
         else
             count(&c, &e);
     say_all(pins, f, &c);
+    say_orders(pins, f, &c, d->sorts);
     if (c.unknown && !d->unknown)
         (void)snprintf(d->first, sizeof(d->first), "%.150s", c.first);
     if (c.changed && !d->seeds)
         (void)snprintf(d->seed, sizeof(d->seed), "%s", c.seed);
     d->seeds += c.changed;
+    if (c.parted && !d->parted)
+        (void)snprintf(d->first_parted, sizeof(d->first_parted), "%s", c.first_parted);
+    d->parted += c.parted;
     d->unknown += c.unknown;
     d->others += c.others;
     d->folders += c.folders;
@@ -404,6 +482,15 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
                        "seed",
                        (unsigned long long)d->unknown, d->unknown == 1 ? " was" : "s were",
                        d->first);
+        line(arg, text);
+    }
+    if (d && d->parted) {
+        char where[sizeof(d->first_parted)];
+        (void)snprintf(where, sizeof(where), "%s", d->first_parted);
+        (void)tb_plain(where, false);
+        (void)snprintf(text, sizeof(text),
+                       "replay: %llu order%s not as recorded, the first: %.300s",
+                       (unsigned long long)d->parted, d->parted == 1 ? " is" : "s are", where);
         line(arg, text);
     }
     if (d && d->folders) {

@@ -145,8 +145,8 @@ static bool needs_hook(const struct tb_pin_plan *plan)
 {
     const struct tb_pin_choice *seeds = tb_pin_choice_of(plan, "system.time_seeds");
 
-    return tb_pin_plan_needs(plan, TB_PIN_PYTHON) || tb_pin_plan_needs(plan, TB_PIN_TORCH) ||
-           (seeds && seeds->request == TB_PIN_SET);
+    return plan->decisions || tb_pin_plan_needs(plan, TB_PIN_PYTHON) ||
+           tb_pin_plan_needs(plan, TB_PIN_TORCH) || (seeds && seeds->request == TB_PIN_SET);
 }
 
 /* What reads back what NCCL chose is a plugin of it, and NCCL takes one: the job's own stays. It

@@ -591,7 +591,7 @@ def _note_compiled():
 
 
 def _load_pins():
-    """Reads pins back; loaded before by the import hook where some had to be set."""
+    """Reads pins back; loaded before by the import hook where some had to be set, or orders are written down."""
     module = sys.modules.get("_twinbit_pins")
     if module is None:
         import importlib.util
@@ -602,7 +602,7 @@ def _load_pins():
         module = importlib.util.module_from_spec(spec)
         sys.modules["_twinbit_pins"] = module
         spec.loader.exec_module(module)
-        module.load()
+    module.load()
     return module
 
 

@@ -24,6 +24,7 @@ _asked = {}  # id -> (value, where): what the job set by itself, and at which li
 _asking = []  # what the job asked of the seeds that are being set
 _OURS = object()  # in it: the seed is ours
 _early = False  # set by the import hook, before the job
+_arranged = False  # what is read back at the end
 _forks = 0  # of this process so far
 _generation = 0  # of this process among its forefathers' children; 0: it is the job's first
 _steps = None  # of torch, ended so far; None: not in a loop of steps
@@ -330,7 +331,7 @@ def _wrap_spawn(seed):
     if "multiprocessing.spawn" in sys.modules:
         after(sys.modules["multiprocessing.spawn"])
     elif importlib.util.find_spec("multiprocessing") is not None:
-        sys.meta_path.insert(0, _Finder({"multiprocessing.spawn": after}))
+        sys.meta_path.insert(0, _Finder({"multiprocessing.spawn": [after]}))
 
 
 def _after_numpy_random(module):
@@ -753,12 +754,18 @@ def _at_exit():
 
 def load():
     """Read the plan; true if there is one. Reading back at the end is arranged once."""
-    if _rows or not _read_plan():
-        return bool(_rows)
-    import atexit
+    global _arranged
+    if not _rows and not _read_plan():
+        return False
+    if not _arranged:
+        import atexit
 
-    atexit.register(_at_exit)
+        atexit.register(_at_exit)
+        _arranged = True
     return True
+
+
+# ---------------------------------------------------------------- orders
 
 
 def _part(name):
@@ -773,6 +780,24 @@ def _part(name):
         sys.modules[full] = module
         spec.loader.exec_module(module)
     return module
+
+
+def _orders():
+    """Packages at whose import the order of what they hand out is taken hold of, where that is asked for."""
+    sorts = _value("data.completion_order") == "@sort"
+    written = os.environ.get("TWINBIT_PINS") and "libtwinbit_pins.so" in os.environ.get("LD_PRELOAD", "")
+    shared = {}
+
+    def order():
+        if "order" not in shared:
+            shared["order"] = _part("_order")._Order(_part("_decisions"), sorts)
+        return shared["order"]
+
+    ends = {
+        "concurrent.futures._base": lambda module: _part("_order").after_futures(order(), module),
+        "multiprocessing.pool": lambda module: _part("_order").after_pool(order(), module),
+    }
+    return ends if written or sorts else {}
 
 
 class _Loader:
@@ -790,17 +815,21 @@ class _Loader:
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self.inner
         self.inner.exec_module(module)
-        try:
-            self.after(module)
-        except Exception:
-            pass  # the pin is then "missed" or "unseen"
+        self.run(module)
+
+    def run(self, module):
+        for after in self.after:
+            try:
+                after(module)
+            except Exception:
+                pass  # the pin is then "missed" or "unseen"
 
 
 class _Finder:
     """Waits for modules at whose import something is to be set."""
 
     def __init__(self, wanted):
-        self.wanted = wanted
+        self.wanted = wanted  # name: functions that take the module
 
     def find_spec(self, name, path=None, target=None):
         after = self.wanted.pop(name, None)
@@ -820,14 +849,25 @@ class _Finder:
 def start():
     """From the import hook, before the job's first line: set what is asked for."""
     global _early
-    if not load():
+    if not _read_plan():
         return
-    _early = True
-    _start_random()
-    sys.meta_path.insert(0, _Finder({
-        "numpy.random": _after_numpy_random,
-        "torch._C": _after_torch_c,
-        "torch": _after_torch,
-        "torch.utils.data.dataloader": _after_dataloader,
-        "torch.utils.data._utils.worker": _after_worker,
-    }))
+    wanted = {name: [after] for name, after in _orders().items()}
+    if any(row[0] in ("python", "torch") and row[1] == "set" for row in _rows.values()):
+        load()
+        _early = True
+        _start_random()
+        for name, after in _SETS.items():
+            wanted.setdefault(name, []).append(after)
+    for name in [n for n in wanted if n in sys.modules]:
+        _Loader(None, wanted.pop(name)).run(sys.modules[name])
+    if wanted:
+        sys.meta_path.insert(0, _Finder(wanted))
+
+
+_SETS = {
+    "numpy.random": _after_numpy_random,
+    "torch._C": _after_torch_c,
+    "torch": _after_torch,
+    "torch.utils.data.dataloader": _after_dataloader,
+    "torch.utils.data._utils.worker": _after_worker,
+}

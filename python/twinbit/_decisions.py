@@ -1,0 +1,209 @@
+"""Decisions of a job's Python: what was handed out next, written down, and found again in a run that is repeated.
+
+They stand in the log of libtwinbit_pins.so (deterministic/preload/log.h, decide.c), as streams: open() begins one, with
+what it is ("as_completed"), its shape (what must be the same for its decisions to mean anything) and the job's line. The
+same stream of another run is the n-th of its name that the same thread opened. Without that library, or where nothing is to
+be written down, open() gives None. Raises nothing into the job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+STREAM, PARTED, COMPLETION, ARRIVAL, INDICES, PASS = 80, 81, 88, 89, 90, 91
+_FROM_LOG, _OTHER_CALLER, _PUT_BACK = 1 << 2, 1 << 4, 1 << 8  # enum tb_preload_mark
+_CUT = 1 << 5
+_HEAD = "<QHHIQIIQQQQ"  # struct tb_preload_record
+_FIRST_PATIENCE, _LATER_PATIENCE = 10.0, 1.0  # seconds
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
+
+_local = threading.local()
+_functions = None  # of the library; False: there is none
+_generation = 0  # forks since the program started, as this process counts them
+_late = 0  # waits for what did not come
+
+
+def _load():
+    """The library is in the process, or it is not: it was preloaded."""
+    global _functions
+    import ctypes as c
+
+    _functions = False
+    try:
+        library = c.PyDLL(None)
+        library.twinbit_pins_decides.restype = c.c_int
+        library.twinbit_pins_thread.restype = c.c_uint64
+        library.twinbit_pins_decide.restype = c.c_int
+        library.twinbit_pins_decide.argtypes = [c.c_uint, c.c_uint64, c.c_uint32, c.c_uint64, c.c_char_p, c.c_uint32]
+        library.twinbit_pins_decided.restype = c.c_void_p
+        library.twinbit_pins_decided.argtypes = [c.c_uint, c.c_uint64, c.c_uint32, c.c_void_p]
+        if library.twinbit_pins_decides():
+            _functions = library
+    except (AttributeError, OSError):
+        pass
+    return _functions
+
+
+def _library():
+    return _load() if _functions is None else _functions
+
+
+def _in_child():
+    global _generation, _functions, _late
+    _generation += 1
+    _functions, _late = None, 0
+    _local.__dict__.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def thread():
+    """Number of the calling thread, the same in both runs; 0 where nothing is written down."""
+    number = _local.__dict__.get("thread")
+    if number is None:
+        library = _library()
+        number = _local.thread = library.twinbit_pins_thread() if library else 0
+    return number
+
+
+def count(name):
+    """How often this thread has asked for this name before."""
+    counts = _local.__dict__.setdefault("counts", {})
+    n = counts[name] = counts.get(name, -1) + 1
+    return n
+
+
+def _mix(x, y):
+    x = (x * 0x9E3779B97F4A7C15 + y + 1) & 0xFFFFFFFFFFFFFFFF
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    return x ^ x >> 31
+
+
+def _key(name, n):
+    return _mix(_mix(thread(), int.from_bytes(name.encode(), "little") % 0xFFFFFFFFFFFFFFC5), n)
+
+
+def _is_library(name):
+    if name.startswith(_LIBRARY) and "site-packages" not in name or name.startswith(_OWN):
+        return True
+    return name.startswith("<") and name not in ("<string>", "<stdin>") or \
+        f"site-packages{os.sep}torch{os.sep}" in name
+
+
+def where():
+    """The line that called: the nearest one that is neither ours, nor Python's, nor torch's."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return "?"
+    name = frame.f_code.co_filename
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:
+        here = os.sep
+    return f"{name[len(here):] if name.startswith(here) else name}:{frame.f_lineno}"
+
+
+def _clean(text):
+    return "".join(c if c.isprintable() else "?" for c in text)[:300]
+
+
+class Stream:
+    """One stream. `replayed`: the run that is repeated has it, and nothing has parted from it yet."""
+
+    def __init__(self, library, kind, name, shape):
+        import ctypes
+
+        self.kind, self.name, self.where = kind, name, where()
+        self._shape = shape
+        self._library, self._generation = library, _generation
+        self._key = _key(name, count(name))
+        self._at = ctypes.c_uint64(_local.__dict__.get("at", 0))
+        self._address = ctypes.addressof(self._at)
+        self._began = time.monotonic_ns()
+        self._n = 0
+        self.replayed = library.twinbit_pins_decides() == 2
+        marks = self._find() if self.replayed else 0
+        texts = "\0".join((name, _clean(shape), _clean(self.where), "")).encode(errors="replace")
+        self._put(STREAM, marks, 0, texts)
+
+    def _put(self, kind, marks, n, value):
+        took = (time.monotonic_ns() - self._began) // 1000
+        self._library.twinbit_pins_decide(kind | marks << 16, self._key, n, took, value, len(value))
+
+    def _recorded(self, kind, n):
+        """(payload, seconds since it was opened), or None."""
+        import ctypes
+        import struct
+
+        at = self._library.twinbit_pins_decided(kind, self._key, n, self._address)
+        if not at:
+            return None
+        head = struct.unpack(_HEAD, ctypes.string_at(at, struct.calcsize(_HEAD)))
+        return None if head[2] & _CUT else (ctypes.string_at(at + 64, head[6]), head[8] / 1e6)
+
+    def _find(self):
+        found = self._recorded(STREAM, 0)
+        if found is None:
+            self.part("the log does not have it")
+            return 0
+        _local.at = self._at.value
+        _, shape, before, *_ = found[0].decode(errors="replace").split("\0") + ["", "", ""]
+        if shape != _clean(self._shape):
+            self.part(f"{shape or 'nothing'} then, {self._shape} now")
+            return 0
+        return _FROM_LOG | (_OTHER_CALLER if before != _clean(self.where) else 0)
+
+    def alive(self):
+        """In a child that was forked from within it, it is the parent's."""
+        return self._generation == _generation
+
+    def write(self, value, put_back=False):
+        """The next decision, as it was made; @put_back: the job by itself would have made another."""
+        if self.alive():
+            marks = (_FROM_LOG if self.replayed else 0) | (_PUT_BACK if put_back else 0)
+            n, self._n = self._n, self._n + 1
+            self._put(self.kind, marks, n, value)
+
+    def recorded(self):
+        """What was decided here in the run that is repeated: (value, seconds since it was opened). None: nothing, and from
+        now on this stream goes its own way."""
+        if not self.replayed or not self.alive():
+            return None
+        found = self._recorded(self.kind, self._n)
+        if found is None:
+            self.part(f"decision {self._n} of it is not in the log")
+        return found
+
+    def part(self, why):
+        """From here on it is not as recorded."""
+        if self.replayed and self.alive():
+            self.replayed = False
+            self._put(PARTED, 0, self._n, _clean(f"{self.name} at {self.where}: {why}").encode(errors="replace"))
+
+
+def open(kind, name, shape=""):
+    """A stream of the calling thread; None: nothing is written down."""
+    try:
+        library = _library()
+        return Stream(library, kind, name, shape) if library else None
+    except Exception:
+        return None
+
+
+def patience(took):
+    """Seconds for which what came @took seconds after its stream's begin is waited for, while something else is there."""
+    return max(_LATER_PATIENCE, 2 * took) if _late else max(_FIRST_PATIENCE, 20 * took)
+
+
+def gave_up():
+    """It did not come: the next ones are not waited for as long."""
+    global _late
+    _late += 1
