@@ -197,7 +197,7 @@ def _seeded(pin, answers=None):
         if value is not None and _force:
             answers.say(pin, "held", f"{value} (the job asked for {asked})", where)
         else:
-            answers.say(pin, "job", asked, where)
+            answers.say(pin, "read" if value is None else "job", asked, where)
     elif value is not None and _early:
         rank = _rank()
         answers.say(pin, "held", f"{_seed(pin)} (rank {rank})" if rank else value)
@@ -782,10 +782,14 @@ def _part(name):
     return module
 
 
+def _are_written():
+    """Are decisions written down, by the library that is preloaded for it?"""
+    return bool(os.environ.get("TWINBIT_PINS")) and "libtwinbit_pins.so" in os.environ.get("LD_PRELOAD", "")
+
+
 def _orders():
     """Packages at whose import the order of what they hand out is taken hold of, where that is asked for."""
     sorts = _value("data.completion_order") == "@sort"
-    written = os.environ.get("TWINBIT_PINS") and "libtwinbit_pins.so" in os.environ.get("LD_PRELOAD", "")
     shared = {}
 
     def order():
@@ -797,7 +801,7 @@ def _orders():
         "concurrent.futures._base": lambda module: _part("_order").after_futures(order(), module),
         "multiprocessing.pool": lambda module: _part("_order").after_pool(order(), module),
     }
-    return ends if written or sorts else {}
+    return ends if _are_written() or sorts else {}
 
 
 class _Loader:
@@ -858,11 +862,20 @@ def start():
         _start_random()
         for name, after in _SETS.items():
             wanted.setdefault(name, []).append(after)
+    elif _are_written() or _request("system.time_seeds") == "set":
+        for name, after in _SEEDS.items():
+            wanted.setdefault(name, []).append(after)
     for name in [n for n in wanted if n in sys.modules]:
         _Loader(None, wanted.pop(name)).run(sys.modules[name])
     if wanted:
         sys.meta_path.insert(0, _Finder(wanted))
 
+
+_SEEDS = {  # where nothing else is set
+    "random": lambda module: _start_random(),
+    "numpy.random": _after_numpy_random,
+    "torch": _wrap_torch_seeds,
+}
 
 _SETS = {
     "numpy.random": _after_numpy_random,

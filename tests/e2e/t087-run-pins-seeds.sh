@@ -66,3 +66,9 @@ matches err ' in place of [0-9]+ at job\.py:6$'
 contains err "pin torch.seed: the job has 42 at job.py:16, which wins over "
 "$TWINBIT" show a.twinbit pins >pins
 matches pins '^held  *python\.numpy_legacy .* in place of [0-9]+, at job\.py:10 '
+run -o b.twinbit --pin observe -- "$PYTHON" job.py >first
+sleep 1.1
+"$TWINBIT" replay --force -o c.twinbit b.twinbit >second 2>err
+grep -v '^replay: ' second | cmp - first || fail "the replay differs: $(diff first second)"
+contains second "replay: bit-exact: "
+matches err '^twinbit: replay: 5 seeds are not what the job asks for now, the first: [0-9]+ in place of [0-9]+ at job\.py:6$'
