@@ -290,6 +290,14 @@ static bool collect_environment(struct tb_trace *t, struct pairs *l)
     return true;
 }
 
+/* In which order collectives on the CPU end is chance, and decides nothing by itself */
+static bool by_chance(const struct pin_seen *p)
+{
+    static const char id[] = "nccl.gloo";
+
+    return p->id_len == sizeof(id) - 1 && memcmp(p->id, id, p->id_len) == 0;
+}
+
 /* Each pin once: as the first process that told had it */
 static bool collect_pins(struct tb_trace *t, struct pairs *l)
 {
@@ -299,7 +307,8 @@ static bool collect_pins(struct tb_trace *t, struct pairs *l)
 
     while (text && next_pin(text, n, &at, &p)) {
         const struct pair *last = l->n ? &l->p[l->n - 1] : NULL;
-        if (last && last->key_len == p.id_len && memcmp(last->key, p.id, p.id_len) == 0)
+        if (by_chance(&p) ||
+            (last && last->key_len == p.id_len && memcmp(last->key, p.id, p.id_len) == 0))
             continue;
         if (!add_pair(l, (struct pair){p.id, p.value, p.id_len, p.value_len}))
             return false;

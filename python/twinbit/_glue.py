@@ -603,7 +603,17 @@ def _load_pins():
         sys.modules["_twinbit_pins"] = module
         spec.loader.exec_module(module)
     module.load()
+    module.works = _works
     return module
+
+
+def _works():
+    """In which order the works of each process group ended: (group, text)."""
+    if not hasattr(_lib, "twinbit_works"):
+        return []  # the Python tap does not see them
+    text = ctypes.create_string_buffer(8192)
+    _lib.twinbit_works(text, len(text))
+    return [line.split("\t") for line in text.value.decode(errors="replace").splitlines()]
 
 
 def _end_step(optimizer, number):
@@ -796,6 +806,9 @@ def install(tap_path):
     lib.twinbit_cover.argtypes = [ctypes.c_uint, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p]
     lib.twinbit_meta.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     lib.twinbit_flags.restype = ctypes.c_uint32
+    if hasattr(lib, "twinbit_works"):
+        lib.twinbit_works.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        lib.twinbit_works.restype = ctypes.c_size_t
     if hasattr(lib, "twinbit_kernel_name"):
         lib.twinbit_kernel_name.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
         lib.twinbit_kernel_name.restype = None

@@ -29,6 +29,7 @@ _forks = 0  # of this process so far
 _generation = 0  # of this process among its forefathers' children; 0: it is the job's first
 _steps = None  # of torch, ended so far; None: not in a loop of steps
 _pid = os.getpid()
+works = list  # of the glue: in which order the works of each process group ended
 
 
 def _read_plan():
@@ -95,10 +96,11 @@ class _Answers:
         self.lines = []
         self.step = step if step is not None else "-" if _steps is None else str(_steps + 1)
 
-    def say(self, pin, state, value, where=""):
-        if _request(pin) == "leave" or _said.get(pin) == (state, value):
+    def say(self, pin, state, value, where="", part=""):
+        """@part: one of several rows of this pin, told apart by @where."""
+        if _request(pin) == "leave" or _said.get(pin + part) == (state, value):
             return
-        _said[pin] = state, value
+        _said[pin + part] = state, value
         line = "\t".join((pin, state, self.step, _clean(value), _clean(where))) + "\n"
         self.lines.append(line.encode(errors="replace"))
 
@@ -718,6 +720,8 @@ def _libraries(answers):
 
 def _read_all(libraries, step):
     answers = _Answers(step)
+    for group, text in works():
+        answers.say("nccl.gloo", "read", text, group, group)
     torch = sys.modules.get("torch")
     if libraries:
         _hash_seed(answers)

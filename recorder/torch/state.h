@@ -72,6 +72,7 @@ struct Ctx : at::ObserverContext {
     bool ranged = false;               // it is a range, too: work of a GPU inside of it is recorded
     int uncaught = 0;
     int32_t snap_spec = -1;
+    class Works *group = nullptr; // of a collective
     uint32_t saved_module = 0, saved_base = 0; // backward: what to restore
 
     ~Ctx() override = default;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "collectives.h"
+#include "works.h"
 #include "continuity.h"
 #include "state.h"
 
@@ -41,6 +42,14 @@ Pendings &pendings()
     static auto &p = *new Pendings();
     return p;
 }
+
+#ifdef TB_HAVE_C10D
+Groups &groups()
+{
+    static auto &g = *new Groups();
+    return g;
+}
+#endif
 
 void *Ctx::operator new(size_t n)
 {
@@ -839,6 +848,10 @@ static void read_arguments(Ctx *c, Thread *t, struct tb_rec_thread *rt,
         static const ArgInfo plain;
         const ArgInfo &arg = i < op->args.size() ? op->args[i] : plain;
         const c10::IValue &v = in[i];
+#ifdef TB_HAVE_C10D
+        if (op->cls == OpClass::collective && !c->group)
+            c->group = works_of(v);
+#endif
         if (v.isTensor()) {
             c10::TensorImpl *impl = v.unsafeToTensorImpl();
             if (!arg.write_only)
@@ -1200,13 +1213,22 @@ static void hash_writes(Ctx *c, struct tb_rec_thread *rt, size_t from)
 #ifdef TB_HAVE_C10D
 // leave_when_done - callbacks run in the order in which they were added, and the job has not got
 // the future yet: ours is the first. It does not use the future, so that no stream is taken for it
-static void leave_when_done(::c10d::Work &work)
+static void leave_when_done(::c10d::Work &work, Works *group)
 {
+    uint64_t number = group ? group->begin() : 0;
+
     try {
-        work.getFuture()->addCallback([](c10::ivalue::Future &) { thread_state()->inside = 0; },
-                                      false);
+        work.getFuture()->addCallback(
+            [group, number](c10::ivalue::Future &) {
+                thread_state()->inside = 0;
+                if (group)
+                    group->end(number);
+            },
+            false);
     } catch (...) {
         // point-to-point works have none: nothing of the job's runs in their threads
+        if (group)
+            group->forget(number);
     }
 }
 #endif
@@ -1227,6 +1249,7 @@ static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &o
 #ifdef TB_HAVE_C10D
     w.work = work_of(outputs);
     auto work = w.work;
+    bool on_cpu = !w.tensors.empty() && w.tensors[0].device().is_cpu();
 #endif
     Pendings &p = pendings();
     {
@@ -1236,7 +1259,7 @@ static void note_collective(Ctx *c, Thread *t, const std::vector<c10::IValue> &o
     }
 #ifdef TB_HAVE_C10D
     if (work)
-        leave_when_done(*work);
+        leave_when_done(*work, on_cpu ? c->group : nullptr);
 #endif
 }
 
@@ -1677,6 +1700,32 @@ TB_EXPORT void twinbit_cover(unsigned severity, const char *kind, const char *su
 {
     if (struct tb_rec_thread *rt = R->self())
         cover(rt, severity, kind, subject, detail);
+}
+
+// In which order works of process groups ended so far: lines "GROUP \t VALUE \n", cut at the last
+// that fits; returns their bytes
+TB_EXPORT size_t twinbit_works(char *out, size_t size)
+{
+    size_t used = 0;
+#ifdef TB_HAVE_C10D
+    try {
+        Groups &all = groups();
+        std::lock_guard<std::mutex> hold(all.lock);
+        for (auto &w : all.list) {
+            std::string line;
+            w->tell(line);
+            if (used + line.size() >= size)
+                break;
+            std::memcpy(out + used, line.data(), line.size());
+            used += line.size();
+        }
+    } catch (...) {
+        R->stop("an exception in the torch tap");
+    }
+#endif
+    if (size)
+        out[used] = 0;
+    return used;
 }
 
 TB_EXPORT void twinbit_meta(const char *key, const char *value)
