@@ -211,7 +211,8 @@ static void explain(const struct verify *v, struct row *r)
     else if (pin->missing && strcmp(r->state, "held") != 0 && r->choice->request != TB_PIN_LEAVE)
         why = pin->missing;
     else if (strcmp(r->state, "given") == 0)
-        why = "its library cannot be asked what it made of it";
+        why = pin->reader == TB_PIN_READER_NCCL ? "no collective of NCCL told what became of it"
+                                                : "its library cannot be asked what it made of it";
     else if (strcmp(r->state, "refused") == 0)
         why = "the system did not let it be set (in a container, its filter)";
     else if (strcmp(r->state, "missed") == 0)

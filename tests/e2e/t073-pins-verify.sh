@@ -62,7 +62,11 @@ need_python
 export TWINBIT_PYTHON=$PYTHON
 verify 0 -- "$PYTHON" -c 1
 row nccl.algo
-matches row '^given +nccl\.algo +Ring +Ring +its library cannot be asked'
+matches row '^given +nccl\.algo +Ring +Ring +no collective of NCCL told'
+row nccl.buffer
+matches row '^read '
+row cpu.mkl_cbwr
+matches row '^given +cpu\.mkl_cbwr .* its library cannot be asked'
 verify 1 -p basic -- "$PYTHON" -R -c 1
 row python.hashseed
 matches row '^missed +python\.hashseed +0 +random +it was set, and something else was seen$'
