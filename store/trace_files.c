@@ -55,7 +55,7 @@ static enum tb_status take_row(struct reading *r, struct tb_error *err)
 
     if (!tb_trace_whole(r->st) ||
         (same ? part != r->part || ended || bytes != r->file.bytes : part != 0 || !ended))
-        return damaged(r, err);
+        return tb_trace_damaged(r->trace, err, "file '%.160s', part %" PRIu64, path, part);
     if (same)
         return TB_OK;
     free(r->path);
