@@ -31,11 +31,11 @@ static bool dropped(const struct tb_bp *b, const struct tb_pin *pin)
     return false;
 }
 
-/* What a pin needs was set, too, when the plan was finished; one that was dropped since then takes
- * it along. */
+/* A cache that begins empty in each run holds nothing. What a pin needs was set, too, when the plan
+ * was finished; one that was dropped since then takes it along. */
 static bool is_item(const struct tb_bp *b, const struct tb_pin_choice *c)
 {
-    bool item = c->request == TB_PIN_SET && !dropped(b, c->pin);
+    bool item = c->request == TB_PIN_SET && !dropped(b, c->pin) && !tb_pin_is_cache(c->pin);
 
     for (const char *const *need = c->pin->needs; item && *need; need++)
         item = !dropped(b, tb_pin_find(*need));

@@ -239,6 +239,7 @@ static int replay(struct replay *r, const char *trace, int argc, struct tb_error
     if (st == TB_OK) {
         r->rec.pins = plan;
         r->rec.replay = r->folder;
+        r->rec.frozen = trace;
         status = record(r, trace, err);
     } else {
         (void)tb_cli_error("replay", err);

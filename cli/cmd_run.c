@@ -8,6 +8,7 @@
 
 #include "deterministic/plan.h"
 #include "diff/diff.h"
+#include "store/store.h"
 
 #define AT(member) offsetof(struct tb_run, member)
 
@@ -192,6 +193,27 @@ static void say_asked(const struct tb_run *run, struct tb_pin_plan *plan)
         out[0] = 0;
 }
 
+/* "ID=TRACE": it must have the cache frozen, better known now than when the job starts */
+static enum tb_status check_frozen(const struct tb_pin_plan *plan, struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+
+    for (size_t i = 0; st == TB_OK && i < plan->count; i++) {
+        const struct tb_pin_choice *c = &plan->choice[i];
+        struct tb_trace *t = NULL;
+        if (c->request != TB_PIN_SET || !tb_pin_is_cache(c->pin) || strcmp(c->value, "@cache") == 0)
+            continue;
+        st = tb_trace_open(&t, c->value, err);
+        if (st == TB_OK && !tb_caches_has(t, c->pin->id))
+            st =
+                tb_fail(err, TB_ERR_NOTFOUND,
+                        "'%s' holds no frozen cache of '%s': record it with 'twinbit run --pin %s'",
+                        c->value, c->pin->id, c->pin->id);
+        tb_trace_close(t);
+    }
+    return st;
+}
+
 /* NULL: @err says which word was wrong */
 static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *err)
 {
@@ -216,6 +238,8 @@ static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *
         st = tb_pin_plan_add(plan, "torch.fill=False", err);
     if (st == TB_OK)
         st = tb_pin_plan_finish(plan, run->pin_seed, err);
+    if (st == TB_OK)
+        st = check_frozen(plan, err);
     if (st != TB_OK) {
         tb_pin_plan_free(plan);
         return NULL;

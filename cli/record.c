@@ -123,6 +123,7 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         .argv = r->argv,
         .pins = r->pins,
         .replay = r->replay,
+        .frozen = r->frozen,
         .poison = r->poison,
         .stress = r->stress,
         .libdir = libdir,
@@ -171,14 +172,36 @@ static enum tb_status name_own_kernels(struct tb_error *err)
     return TB_OK;
 }
 
-enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
+static bool is_cache(const struct tb_pin_plan *plan, size_t i)
+{
+    return plan->choice[i].request == TB_PIN_SET && tb_pin_is_cache(plan->choice[i].pin);
+}
+
+/* The device's own folders for compilers are not the user's: pins win over them */
+static enum tb_status prepare(const struct tb_cli_recording *r, struct tb_error *err)
 {
     const struct sg_run_options opt = {
         .faults = r->faults.item, .nfaults = r->faults.count, .fault_log = r->fault_log};
+    size_t count = r->pins ? r->pins->count : 0;
+    bool *unset = calloc(count + 1, sizeof(*unset));
 
+    if (!unset)
+        return tb_fail(err, TB_ERR_NOMEM, "no memory for the list of pins");
+    for (size_t i = 0; i < count; i++)
+        unset[i] = is_cache(r->pins, i) && !getenv(r->pins->choice[i].pin->sets);
+    enum tb_status st = sg_run_prepare(&opt, r->argv, err);
+    for (size_t i = 0; i < count; i++)
+        if (unset[i])
+            (void)unsetenv(r->pins->choice[i].pin->sets);
+    free(unset);
+    return st;
+}
+
+enum tb_status tb_cli_use_device(const struct tb_cli_recording *r, struct tb_error *err)
+{
     if (r->device == TB_CLI_DEVICE_SOFTGPU) {
         enum tb_status st = name_own_kernels(err);
-        return st == TB_OK ? sg_run_prepare(&opt, r->argv, err) : st;
+        return st == TB_OK ? prepare(r, err) : st;
     }
     if (r->faults.count != 0 || r->fault_log)
         return tb_fail(err, TB_ERR_ARG, "--fault breaks the software device: add --device softgpu");

@@ -24,6 +24,7 @@ struct tb_cli_recording {
     struct tb_cli_list snapshots;
     const struct tb_pin_plan *pins; /* NULL: none */
     const char *replay;             /* the same */
+    const char *frozen;             /* the same */
     uint64_t stress;                /* the same */
     uint32_t poison;                /* as struct tb_collector_options has it */
     struct tb_cli_list faults; /* of the software device, as `softgpu run --fault` takes them */

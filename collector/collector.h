@@ -15,6 +15,7 @@
 #include "recorder/wire.h"
 
 struct tb_pin_plan;
+struct tb_trace;
 
 #define TB_COL_POISON 0x100u
 
@@ -22,6 +23,8 @@ struct tb_pin_plan;
  */
 #define TB_DRAWS_LIST "pins.logs"
 #define TB_DRAWS_LOG "pins.log/"
+/* ... and of folders of files that were frozen (store/FORMAT.md) */
+#define TB_CACHES_LIST "pins.caches"
 
 /** struct tb_collector_options - what `twinbit run` was told; strings borrowed for the call */
 struct tb_collector_options {
@@ -39,6 +42,8 @@ struct tb_collector_options {
     uint64_t stress; /* disturb the order of the job's threads, by this seed; 0: leave it */
     const char
         *replay; /* folder of logs of what another run drew, which this one draws again; or NULL */
+    const char *frozen; /* trace from which pins "@cache" take their files; NULL: their own values,
+                           else none */
     const char *attach; /* "preload" (or NULL), "python" (import hook by PYTHONPATH), "none" */
     bool progress;      /* stderr is a terminal: show events/s, size, overhead */
     bool quiet;         /* no closing paragraph */
@@ -65,6 +70,9 @@ struct tb_collector_result {
 enum tb_status tb_collector_run(const struct tb_collector_options *options,
                                 struct tb_collector_result *result,
                                 struct tb_error *err) TB_MUST_CHECK;
+
+/** tb_caches_has - has the trace a frozen folder of the pin @id? */
+bool tb_caches_has(struct tb_trace *t, const char *id);
 
 /**
  * tb_tap_build - path of the torch tap for the libtorch_cpu.so at @libtorch, built if the cache

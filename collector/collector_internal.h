@@ -158,6 +158,32 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
 /** tb_draws_free - and remove its files */
 void tb_draws_free(struct tb_draws *d);
 
+/* ---------------------------------------------------------------- caches.c (front) */
+
+struct tb_caches;
+
+/**
+ * tb_caches_open - folders for the pins of @plan that are caches, which @pins puts into the job
+ * @frozen: as in the options. @max_size: of the new trace; half of it may be a frozen folder.
+ * Returns: TB_ERR_NOTFOUND, TB_ERR_FORMAT, TB_ERR_CORRUPT, TB_ERR_LIMIT of a trace that is to give
+ * one.
+ */
+enum tb_status tb_caches_open(struct tb_caches **out, const struct tb_pin_plan *plan,
+                              const char *frozen, uint64_t max_size, struct tb_pins *pins,
+                              struct tb_error *err) TB_MUST_CHECK;
+/** tb_caches_store - the folders into the trace, what became of the pins into @pins; @job: its
+ * first process */
+enum tb_status tb_caches_store(struct tb_caches *c, struct tb_store *store, struct tb_pins *pins,
+                               pid_t job, struct tb_error *err) TB_MUST_CHECK;
+/** tb_caches_report - after tb_caches_store(): a line for each folder */
+void tb_caches_report(const struct tb_caches *c, void (*line)(void *arg, const char *text),
+                      void *arg);
+/** tb_caches_named - does the command line @argv name one of the folders? Nobody but a compiler
+ * knows them: what it tries there is no part of the job */
+bool tb_caches_named(const struct tb_caches *c, const char *argv);
+/** tb_caches_free - and remove the folders */
+void tb_caches_free(struct tb_caches *c);
+
 /* ---------------------------------------------------------------- stress.c */
 
 struct tb_stress;
@@ -173,6 +199,11 @@ void tb_stress_stop(struct tb_stress *s);
  * follow take NULL */
 struct tb_pins *tb_pins_new(const struct tb_pin_plan *plan, const char *folder);
 void tb_pins_free(struct tb_pins *p);
+/** tb_pins_give - what "@cache" of the pin @id stands for in this run: @value, in the variable
+ * @name (NULL: the pin's own). Borrowed until tb_pins_free(); before tb_pins_environment() */
+void tb_pins_give(struct tb_pins *p, const char *id, const char *name, const char *value);
+/** tb_pins_is_jobs - has the job a value of its own, which wins? */
+bool tb_pins_is_jobs(const struct tb_pins *p, const char *id);
 /** tb_pins_room - entries that tb_pins_environment() may add */
 size_t tb_pins_room(const struct tb_pins *p);
 /** tb_pins_environment - put the variables in, and the way to the plan; false: no memory */

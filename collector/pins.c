@@ -33,7 +33,9 @@ struct row {
 };
 
 struct tb_pins {
-    const struct tb_pin_plan *plan;
+    struct tb_pin_plan *plan;        /* a copy: what "@cache" stands for is put into it */
+    const struct tb_pin_plan *asked; /* as it was asked for */
+    struct tb_pin *variable;         /* of each choice that another variable holds, its pin */
     bool *jobs;              /* of each choice: the job's environment or process has its own */
     char (*own)[VALUE_TEXT]; /* ... and this */
     bool refused_aslr;
@@ -43,17 +45,34 @@ struct tb_pins {
     uint32_t rows, room;
 };
 
+static struct tb_pin_plan *copy_plan(const struct tb_pin_plan *plan)
+{
+    struct tb_pin_plan *copy = malloc(sizeof(*copy));
+    struct tb_pin_choice *choice = calloc(plan->count, sizeof(*choice));
+
+    if (!copy || !choice) {
+        free(copy);
+        free(choice);
+        return NULL;
+    }
+    *copy = *plan;
+    copy->choice = memcpy(choice, plan->choice, plan->count * sizeof(*choice));
+    return copy;
+}
+
 struct tb_pins *tb_pins_new(const struct tb_pin_plan *plan, const char *folder)
 {
     struct tb_pins *p = plan ? calloc(1, sizeof(*p)) : NULL;
 
     if (!p)
         return NULL;
-    p->plan = plan;
+    p->asked = plan;
+    p->plan = copy_plan(plan);
+    p->variable = calloc(plan->count, sizeof(*p->variable));
     p->jobs = calloc(plan->count, sizeof(*p->jobs));
     p->own = calloc(plan->count, sizeof(*p->own));
     (void)snprintf(p->path, sizeof(p->path), "%.120s/pins", folder);
-    if (p->jobs && p->own)
+    if (p->plan && p->variable && p->jobs && p->own)
         return p;
     tb_pins_free(p);
     return NULL;
@@ -64,6 +83,9 @@ void tb_pins_free(struct tb_pins *p)
     if (!p)
         return;
     (void)unlink(p->path);
+    free(p->plan ? p->plan->choice : NULL);
+    free(p->plan);
+    free(p->variable);
     free(p->jobs);
     free(p->own);
     free(p->row);
@@ -71,6 +93,25 @@ void tb_pins_free(struct tb_pins *p)
 }
 
 /* ---------------------------------------------------------------- before the job */
+
+void tb_pins_give(struct tb_pins *p, const char *id, const char *name, const char *value)
+{
+    const struct tb_pin_choice *found = tb_pin_choice_of(p->plan, id);
+    size_t i = (size_t)(found - p->plan->choice);
+
+    p->plan->choice[i].value = value;
+    if (!name)
+        return;
+    p->variable[i] = *found->pin;
+    p->variable[i].sets = name;
+    p->plan->choice[i].pin = &p->variable[i];
+}
+
+/* What a user calls the value: not the folder that this run made */
+static const char *value_of(const struct tb_pins *p, size_t i)
+{
+    return p->asked->choice[i].value;
+}
 
 /* The next name of "A, B"; NULL at the end */
 static const char *next_name(const char *at, char *name, size_t size)
@@ -193,6 +234,11 @@ static const struct tb_pin_choice *set_choice(const struct tb_pins *p, const cha
     const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, id);
 
     return c && c->request == TB_PIN_SET && !p->jobs[c - p->plan->choice] ? c : NULL;
+}
+
+bool tb_pins_is_jobs(const struct tb_pins *p, const char *id)
+{
+    return p->jobs[tb_pin_choice_of(p->plan, id) - p->plan->choice];
 }
 
 /* "0-3,8" */
@@ -331,7 +377,9 @@ static void take_line(struct tb_pins *p, pid_t pid, uint32_t index, char *line)
     r->index = index ? index : r->index;
     if (!r->index && !r->argv[0])
         read_command(pid, r->argv, sizeof(r->argv));
-    take(r, state, field[2], field[3], field[4]);
+    bool folder = c->value && c->value != value_of(p, choice) &&
+                  strncmp(c->value, field[3], VALUE_TEXT - 8) == 0;
+    take(r, state, field[2], folder ? "a folder of this run" : field[3], field[4]);
 }
 
 void tb_pins_message(struct tb_pins *p, pid_t pid, uint32_t index, const char *text)
@@ -421,6 +469,7 @@ static enum tb_pin_state unsaid(const struct tb_pins *p, size_t i)
                                                         : TB_PIN_WAS_UNSEEN;
 }
 
+/* @c: as it was asked for */
 static void put_row(FILE *f, const char *process, const struct tb_pin_choice *c,
                     enum tb_pin_state state, const char *value, const char *step, const char *where)
 {
@@ -461,7 +510,7 @@ char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, si
                   tb_pin_profile_text(p->plan->profile)->name, (unsigned long long)p->plan->seed,
                   p->plan->force);
     for (size_t i = 0; i < p->plan->count; i++) {
-        const struct tb_pin_choice *c = &p->plan->choice[i];
+        const struct tb_pin_choice *c = &p->asked->choice[i];
         if (!seen(p, i) && was_asked(c))
             put_row(f, "", c, unsaid(p, i), p->jobs[i] ? p->own[i] : "", "-", "");
         if (p->profiler[0] && strcmp(c->pin->id, "nccl.channels") == 0)
@@ -502,7 +551,7 @@ static void warn(const struct tb_pins *p, size_t i, enum tb_pin_state state, con
 {
     const struct tb_pin_choice *c = &p->plan->choice[i];
     const char *value = r ? r->value : p->own[i];
-    const char *kept = c->request == TB_PIN_SET ? c->value : "what it was";
+    const char *kept = c->request == TB_PIN_SET ? value_of(p, i) : "what it was";
     const char *who = r && r->part ? "NCCL" : "the job";
     char text[700], place[VALUE_TEXT + 48] = "";
 
@@ -565,7 +614,8 @@ void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char 
         unseen += was_asked(c) && state == TB_PIN_WAS_UNSEEN;
         unbuilt += was_asked(c) && state == TB_PIN_WAS_UNBUILT;
         bool follows = state == TB_PIN_WAS_JOB && c->value && strcmp(c->value, "@seed") == 0;
-        if ((was_asked(c) || r) && warns(state) && !follows && told++ < MAX_LINES)
+        bool cache = state == TB_PIN_WAS_MISSED && tb_pin_is_cache(c->pin); /* told at length */
+        if ((was_asked(c) || r) && warns(state) && !follows && !cache && told++ < MAX_LINES)
             warn(p, i, state, r, line, arg);
     }
     if (told > MAX_LINES) {

@@ -34,6 +34,7 @@ struct tb_col {
     struct tb_wire_bell *bell;
     struct tb_pins *pins;
     struct tb_draws *draws;
+    struct tb_caches *caches;
     struct tb_stress *stress;
     struct tb_col_process *processes, **last_process;
     struct tb_signals signals;
@@ -439,6 +440,15 @@ static void not_covered(void *arg, const char *argv, const char *why)
 {
     struct tb_col *c = arg;
 
+    if (tb_caches_named(c->caches, argv)) {
+        tb_drain_post(
+            c->drain,
+            &(struct tb_drain_cmd){.kind = TB_DRAIN_COVER,
+                                   .cover_kind = "process",
+                                   .text = strdup(argv),
+                                   .detail = strdup("a compiler tries what it made in its cache")});
+        return;
+    }
     cover(c, NULL, "process", argv, why);
     c->not_covered++;
 }
@@ -557,8 +567,11 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
     if (tb_draws_store(c->draws, c->store, c->pins, &err) != TB_OK)
         keep_line(c, err.text);
     counts.coverage += tb_draws_rows(c->draws);
+    if (tb_caches_store(c->caches, c->store, c->pins, c->job.pid, &err) != TB_OK)
+        keep_line(c, err.text);
     store_pins(c);
     tb_pins_report(c->pins, report_line, c);
+    tb_caches_report(c->caches, report_line, c);
     tb_draws_report(c->draws, report_line, c);
     if (tb_store_flush(c->store, &err) != TB_OK) /* said when it is closed */
         err = (struct tb_error){0};
@@ -580,6 +593,7 @@ static void release(struct tb_col *c)
         (void)!tb_drain_join(c->drain, NULL, NULL);
     }
     tb_draws_free(c->draws);
+    tb_caches_free(c->caches);
     tb_pins_free(c->pins); /* its file lies in the server's folder */
     tb_server_close(c->server);
     tb_signals_close(&c->signals);
@@ -617,6 +631,8 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
         if (c->draws)
             tb_watch_pins(c->watch);
     }
+    if (st == TB_OK)
+        st = tb_caches_open(&c->caches, c->o->pins, c->o->frozen, c->o->max_size, c->pins, err);
     if (st == TB_OK)
         st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, c->draws, c->program,
                           tb_server_path(c->server), &exit_status, err);

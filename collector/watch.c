@@ -24,7 +24,7 @@ struct seen {
     char program[512];
     uint8_t auxv[512];
     size_t auxv_len;
-    char argv[256];
+    char argv[512];
 };
 
 struct tb_watch {

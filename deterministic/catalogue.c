@@ -42,6 +42,13 @@ const char *tb_pin_alone(const struct tb_pin *pin)
     return NULL;
 }
 
+bool tb_pin_is_cache(const struct tb_pin *pin)
+{
+    const char *value = tb_pin_alone(pin);
+
+    return value && strcmp(value, "@cache") == 0;
+}
+
 const struct tb_pin_text *tb_pin_word(const char *value, const char **argument)
 {
     if (value[0] != '@')

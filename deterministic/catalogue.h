@@ -131,6 +131,9 @@ bool tb_pin_changes(const char *value);
  */
 const char *tb_pin_alone(const struct tb_pin *pin);
 
+/** tb_pin_is_cache - is its word "@cache"? A literal value is then a trace that has it frozen */
+bool tb_pin_is_cache(const struct tb_pin *pin);
+
 /** tb_pin_conflicting - why @a and @b do not go together, whichever of them says so; NULL: they do
  */
 const char *tb_pin_conflicting(const struct tb_pin *a, const struct tb_pin *b);

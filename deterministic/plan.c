@@ -147,6 +147,8 @@ static bool fits(const struct tb_pin *pin, const char *value)
     for (const char *c = value; *c; c++)
         if (tb_control(c))
             return false;
+    if (tb_pin_is_cache(pin)) /* a trace */
+        return *value != 0;
     if (strcmp(pin->id, "cpu.affinity") == 0 && value[0] != '@')
         return *value && strspn(value, "0123456789,-") == strlen(value);
     if (!*value || value[0] == '@' || !example)

@@ -8,7 +8,7 @@
  * Grammar of one addition, items with commas between them:
  *   observe | basic | strict | portable   a profile: begins anew with its values
  *   ID            a pin, at the value that the catalogue gives it alone
- *   ID=VALUE      at this value, up to the next comma
+ *   ID=VALUE      at this value, up to the next comma; of a cache: a trace that has it frozen
  *   !ID           not this pin
  *   FILE          what holds a '/' or ends in ".pins": a file of a team's own, an item a line,
  * where "ID = VALUE" takes the rest of the line, commas too; '#' begins a comment entropy=all

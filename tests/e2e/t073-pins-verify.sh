@@ -27,8 +27,8 @@ contains err "I am Ring"
 lacks out "I am"
 row system.umask
 matches row '^held +system\.umask +022 +022$'
-row nccl.topology
-matches row '^unbuilt +nccl\.topology +@cache +- +[a-z]'
+row cuda.cublas_atomics
+matches row '^unbuilt +cuda\.cublas_atomics +NOT_ALLOWED +- +[a-z]'
 row torch.deterministic
 matches row '^unseen +torch\.deterministic +True +- +nothing in the job used it, or could tell$'
 row nccl.ranks
