@@ -101,6 +101,7 @@ void tb_process_row(const struct tb_col_process *p, struct tb_store_process *row
 void tb_argv_join(const char *text, size_t n, char *out, size_t size);
 
 struct tb_pins;
+struct tb_syscalls;
 
 /** tb_pins_say - as tb_pins_message(), of a process that left something behind */
 void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *id,
@@ -111,6 +112,7 @@ void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *
 struct tb_unreached_row {
     char program[512], why[100];
     uint64_t times;
+    bool entropy; /* is pinned all the same (system.syscalls) */
 };
 
 /** struct tb_unreached - programs that ran without libtwinbit_pins.so; zero-initialise */
@@ -123,6 +125,8 @@ struct tb_unreached {
 void tb_unreached_add(struct tb_unreached *u, const char *program, const char *why, uint64_t times);
 /** tb_unreached_merge - those of @seen whose program was not told of by who executed it */
 void tb_unreached_merge(struct tb_unreached *u, const struct tb_unreached *seen);
+/** tb_unreached_answered - entropy of some is pinned by @s, which may be NULL */
+void tb_unreached_answered(struct tb_unreached *u, const struct tb_syscalls *s);
 /** tb_unreached_store - as rows of coverage of kind "pins" */
 enum tb_status tb_unreached_store(const struct tb_unreached *u, struct tb_store *store,
                                   struct tb_error *err) TB_MUST_CHECK;
@@ -143,6 +147,7 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
 bool tb_draws_environment(const struct tb_draws *d, char **env, size_t *count, const char *libdir);
 /** tb_draws_store - logs into the trace, what they say of pins into @pins */
 enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct tb_pins *pins,
+                              const struct tb_syscalls *syscalls,
                               struct tb_error *err) TB_MUST_CHECK;
 /** tb_draws_first - the job's first program is @path, with the environment @env */
 void tb_draws_first(struct tb_draws *d, const char *path, char *const *env);
@@ -183,6 +188,28 @@ void tb_caches_report(const struct tb_caches *c, void (*line)(void *arg, const c
 bool tb_caches_named(const struct tb_caches *c, const char *argv);
 /** tb_caches_free - and remove the folders */
 void tb_caches_free(struct tb_caches *c);
+
+/* ---------------------------------------------------------------- syscalls.c (front) */
+
+struct tb_syscalls;
+
+/** tb_syscalls_new - NULL: pin system.syscalls is not asked for; all that follow take NULL. Before
+ * the job, and before we become a subreaper */
+struct tb_syscalls *tb_syscalls_new(const struct tb_pin_plan *plan);
+/** tb_syscalls_wanted - shall the child put the filter on (tb_syscalls_install(), syscalls.h)? */
+bool tb_syscalls_wanted(const struct tb_syscalls *s);
+/** tb_syscalls_keeper - pid of a child of ours that is not the job's; 0: none */
+pid_t tb_syscalls_keeper(const struct tb_syscalls *s);
+/** tb_syscalls_start - take the listener from @report and answer, in a thread of its own; the job
+ * waits in exec for that */
+void tb_syscalls_start(struct tb_syscalls *s, int report);
+/** tb_syscalls_stop - what is asked from now on is answered by the kernel */
+void tb_syscalls_stop(struct tb_syscalls *s);
+/** tb_syscalls_say - after that: rows of pins */
+void tb_syscalls_say(const struct tb_syscalls *s, struct tb_pins *pins);
+/** tb_syscalls_answered - did it answer a program of this path? */
+bool tb_syscalls_answered(const struct tb_syscalls *s, const char *program);
+void tb_syscalls_free(struct tb_syscalls *s);
 
 /* ---------------------------------------------------------------- stress.c */
 
@@ -554,6 +581,8 @@ void tb_watch_poll(struct tb_watch *w, pid_t job);
 uint32_t tb_watch_living(struct tb_watch *w, pid_t job);
 /** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
+/** tb_watch_leave_out - @pid is a child of our own */
+void tb_watch_leave_out(struct tb_watch *w, pid_t pid);
 /** tb_watch_pins - from now on look for programs without libtwinbit_pins.so, too */
 void tb_watch_pins(struct tb_watch *w);
 /** tb_watch_unreached - calls @fn for each that was seen twice at least, as it takes a moment until
@@ -594,8 +623,9 @@ enum tb_status tb_job_find(const char *file, char *path, size_t size, int *exit_
  * the library */
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
                             const struct tb_signals *signals, struct tb_pins *pins,
-                            struct tb_draws *draws, const char *path, const char *socket,
-                            int *exit_status, struct tb_error *err) TB_MUST_CHECK;
+                            struct tb_draws *draws, struct tb_syscalls *syscalls, const char *path,
+                            const char *socket, int *exit_status,
+                            struct tb_error *err) TB_MUST_CHECK;
 enum tb_status tb_signals_open(struct tb_signals *s, struct tb_error *err) TB_MUST_CHECK;
 void tb_signals_close(struct tb_signals *s);
 /** tb_signals_work - ignore, forward, follow stop and continue, take the job's status */

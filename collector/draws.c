@@ -426,7 +426,7 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
 }
 
 enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct tb_pins *pins,
-                              struct tb_error *err)
+                              const struct tb_syscalls *syscalls, struct tb_error *err)
 {
     struct tb_preload_logs *logs = NULL;
     char *text = NULL;
@@ -441,6 +441,7 @@ enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct
     if (list && fclose(list) == 0 && st == TB_OK)
         st = tb_store_text(store, TB_DRAWS_LIST, text, n, err);
     tb_unreached_merge(&d->unreached, &d->seen);
+    tb_unreached_answered(&d->unreached, syscalls);
     tb_unreached_say(&d->unreached, pins);
     if (st == TB_OK)
         st = tb_unreached_store(&d->unreached, store, err);

@@ -7,9 +7,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "collector/syscalls.h"
 
 extern char **environ;
 
@@ -71,7 +74,7 @@ enum tb_status tb_job_find(const char *file, char *path, size_t size, int *exit_
 
 /* In the child. Only what is safe between fork and exec. */
 static void run_child(const struct tb_collector_options *o, const struct tb_signals *s,
-                      const struct tb_pins *pins, char **env, int report)
+                      const struct tb_pins *pins, bool syscalls, char **env, int report)
 {
     struct tb_pins_began began;
 
@@ -80,6 +83,8 @@ static void run_child(const struct tb_collector_options *o, const struct tb_sign
     (void)sigaction(SIGPIPE, &s->pipe, NULL);
     (void)sigaction(SIGXFSZ, &s->file_size, NULL);
     (void)setrlimit(RLIMIT_NOFILE, &s->files);
+    if (syscalls)
+        tb_syscalls_install(report);
     (void)sigprocmask(SIG_SETMASK, &s->mask, NULL);
     (void)execvpe(o->argv[0], o->argv, env);
     int sys = errno;
@@ -89,8 +94,8 @@ static void run_child(const struct tb_collector_options *o, const struct tb_sign
 
 enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_options *o,
                             const struct tb_signals *signals, struct tb_pins *pins,
-                            struct tb_draws *draws, const char *path, const char *socket,
-                            int *exit_status, struct tb_error *err)
+                            struct tb_draws *draws, struct tb_syscalls *syscalls, const char *path,
+                            const char *socket, int *exit_status, struct tb_error *err)
 {
     char **env = tb_job_environment(environ, o, pins, draws, socket);
     enum tb_status st = TB_OK;
@@ -102,14 +107,14 @@ enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_option
         st = tb_fail(err, TB_ERR_NOMEM, "no memory for the job's environment");
         goto out;
     }
-    if (pipe2(report, O_CLOEXEC) != 0) {
-        st = tb_fail_sys(err, TB_ERR_SYS, errno, "cannot make a pipe");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, report) != 0) {
+        st = tb_fail_sys(err, TB_ERR_SYS, errno, "cannot make a pair of sockets");
         goto out;
     }
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     job->pid = fork();
     if (job->pid == 0)
-        run_child(o, signals, pins, env, report[1]);
+        run_child(o, signals, pins, tb_syscalls_wanted(syscalls), env, report[1]);
     if (job->pid < 0) {
         st = tb_fail_sys(err, TB_ERR_SYS, errno, "cannot fork");
         goto out;
@@ -117,6 +122,7 @@ enum tb_status tb_job_start(struct tb_job *job, const struct tb_collector_option
     (void)close(report[1]);
     report[1] = -1;
     bool told = read(report[0], &began, sizeof(began)) == (ssize_t)sizeof(began);
+    tb_syscalls_start(syscalls, report[0]);
     if (read(report[0], &sys, sizeof(sys)) == (ssize_t)sizeof(sys)) {
         (void)waitpid(job->pid, NULL, 0);
         st = not_run(o->argv[0], sys, exit_status, err);

@@ -35,6 +35,7 @@ struct tb_col {
     struct tb_pins *pins;
     struct tb_draws *draws;
     struct tb_caches *caches;
+    struct tb_syscalls *syscalls;
     struct tb_stress *stress;
     struct tb_col_process *processes, **last_process;
     struct tb_signals signals;
@@ -555,6 +556,7 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
     struct tb_error err = {0};
     struct stat st;
 
+    tb_syscalls_stop(c->syscalls);
     end_drain(c, &counts);
     if (counts.stopped[0])
         keep_line(c, counts.stopped);
@@ -562,9 +564,10 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
         keep_line(c, "no event matched --snapshot; names are as 'twinbit show TRACE events' prints "
                      "them, and bytes of a graph's nodes are not kept");
     name_processes(c);
+    tb_syscalls_say(c->syscalls, c->pins);
     if (c->draws)
         tb_watch_unreached(c->watch, tb_draws_unseen, c->draws);
-    if (tb_draws_store(c->draws, c->store, c->pins, &err) != TB_OK)
+    if (tb_draws_store(c->draws, c->store, c->pins, c->syscalls, &err) != TB_OK)
         keep_line(c, err.text);
     counts.coverage += tb_draws_rows(c->draws);
     if (tb_caches_store(c->caches, c->store, c->pins, c->job.pid, &err) != TB_OK)
@@ -592,6 +595,7 @@ static void release(struct tb_col *c)
         tb_drain_post(c->drain, &(struct tb_drain_cmd){.kind = TB_DRAIN_END});
         (void)!tb_drain_join(c->drain, NULL, NULL);
     }
+    tb_syscalls_free(c->syscalls);
     tb_draws_free(c->draws);
     tb_caches_free(c->caches);
     tb_pins_free(c->pins); /* its file lies in the server's folder */
@@ -633,9 +637,12 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
     }
     if (st == TB_OK)
         st = tb_caches_open(&c->caches, c->o->pins, c->o->frozen, c->o->max_size, c->pins, err);
-    if (st == TB_OK)
-        st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, c->draws, c->program,
-                          tb_server_path(c->server), &exit_status, err);
+    if (st == TB_OK) {
+        c->syscalls = tb_syscalls_new(c->o->pins);
+        tb_watch_leave_out(c->watch, tb_syscalls_keeper(c->syscalls));
+        st = tb_job_start(&c->job, &c->effective, &c->signals, c->pins, c->draws, c->syscalls,
+                          c->program, tb_server_path(c->server), &exit_status, err);
+    }
     if (st != TB_OK) {
         result->exit_status = exit_status;
         return st;

@@ -58,6 +58,12 @@ void tb_unreached_merge(struct tb_unreached *u, const struct tb_unreached *seen)
     }
 }
 
+void tb_unreached_answered(struct tb_unreached *u, const struct tb_syscalls *s)
+{
+    for (uint32_t i = 0; i < u->count; i++)
+        u->row[i].entropy = tb_syscalls_answered(s, u->row[i].program);
+}
+
 enum tb_status tb_unreached_store(const struct tb_unreached *u, struct tb_store *store,
                                   struct tb_error *err)
 {
@@ -67,8 +73,8 @@ enum tb_status tb_unreached_store(const struct tb_unreached *u, struct tb_store 
     for (uint32_t i = 0; st == TB_OK && i < u->count; i++) {
         const struct tb_unreached_row *r = &u->row[i];
         (void)snprintf(detail, sizeof(detail),
-                       "its entropy, order of folders and temporary names are not pinned: %s",
-                       r->why);
+                       "its %sorder of folders and temporary names are not pinned: %s",
+                       r->entropy ? "" : "entropy, ", r->why);
         st = tb_store_coverage(store, 0, 0, 0, 0, "pins", r->program, detail, r->times, err);
     }
     return st;
@@ -82,6 +88,8 @@ void tb_unreached_say(const struct tb_unreached *u, struct tb_pins *pins)
 
     for (uint32_t i = 0; i < u->count; i++)
         for (size_t k = 0; k < TB_ARRAY_LEN(ids); k++) {
+            if (k == 0 && u->row[i].entropy)
+                continue;
             (void)snprintf(text, sizeof(text), "nothing: %s", u->row[i].why);
             tb_pins_say(pins, -2 - (pid_t)i, u->row[i].program, ids[k], TB_PIN_WAS_UNSEEN, text);
         }
@@ -101,9 +109,10 @@ void tb_unreached_report(const struct tb_unreached *u, void (*line)(void *arg, c
             continue;
         }
         (void)snprintf(text, sizeof(text),
-                       "pins: not in '%.400s' (%" PRIu64 " time%s): its entropy, order of folders "
-                       "and temporary names are real: %s",
-                       r->program, r->times, r->times == 1 ? "" : "s", r->why);
+                       "pins: not in '%.400s' (%" PRIu64 " time%s): its %sorder of folders and "
+                       "temporary names are real: %s",
+                       r->program, r->times, r->times == 1 ? "" : "s",
+                       r->entropy ? "" : "entropy, ", r->why);
         line(arg, text);
     }
     if (more) {

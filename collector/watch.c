@@ -30,7 +30,7 @@ struct seen {
 struct tb_watch {
     struct seen **seen;
     size_t count, size;
-    pid_t self, job;
+    pid_t self, job, left_out;
     bool pins;         /* programs without libtwinbit_pins are looked for */
     const int *helper; /* a child of twinbit's own, reaped by who started it */
 };
@@ -144,8 +144,8 @@ static void visit(void *arg, pid_t pid)
     struct tb_watch *w = arg;
     struct tb_proc_stat st;
 
-    if (pid == w->self || pid == __atomic_load_n(w->helper, __ATOMIC_ACQUIRE) ||
-        !tb_proc_stat(pid, &st))
+    if (pid == w->self || pid == w->left_out ||
+        pid == __atomic_load_n(w->helper, __ATOMIC_ACQUIRE) || !tb_proc_stat(pid, &st))
         return;
     struct seen *s = find(w, pid, st.start);
     if (s && s->alive)
@@ -254,6 +254,11 @@ static const char *why_not_covered(const struct seen *s, const struct tb_col_pro
     if (whole || (cuda_tap != TB_CUDA_TAP_NONE && !(s->maps & TB_MAPS_TORCH)))
         return NULL;
     return "libtwinbit is in it, but it never attached";
+}
+
+void tb_watch_leave_out(struct tb_watch *w, pid_t pid)
+{
+    w->left_out = pid;
 }
 
 void tb_watch_pins(struct tb_watch *w)
