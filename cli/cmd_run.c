@@ -47,8 +47,7 @@ static const struct tb_cli_option options[] = {
     {"--force-pins", NULL, TB_CLI_FLAG, AT(force_pins), NULL,
      "pins win over what the job sets by itself"},
     {"--poison", NULL, TB_CLI_STRING, AT(poison), "A,B",
-     "run 3 times, fresh memory of the host filled with byte A, A, B: is memory read that nobody "
-     "wrote?"},
+     "run 3 times, fresh memory filled with byte A, A, B: is memory read that nobody wrote?"},
     {"--stress", NULL, TB_CLI_FLAG, AT(stress), NULL,
      "with -n N: N runs more with the order of threads disturbed; how often do runs differ?"},
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",

@@ -99,6 +99,8 @@ static enum tb_status fill_config(struct tb_wire_config *c, const struct tb_cli_
         .ring_bytes = TB_WIRE_RING_DATA,
         .ring_total = RING_TOTAL,
         .wait_ms = RING_WAIT_MS,
+        .stress = r->stress,
+        .poison = r->poison,
     };
     c->flags |= r->inputs ? TB_CFG_INPUTS : 0;
     c->flags |= r->on_full == 1 ? TB_CFG_DROP : 0;
@@ -124,8 +126,6 @@ enum tb_status tb_cli_record(const struct tb_cli_recording *r, const char *outpu
         .pins = r->pins,
         .replay = r->replay,
         .frozen = r->frozen,
-        .poison = r->poison,
-        .stress = r->stress,
         .libdir = libdir,
         .attach = attach[r->attach],
         .device = r->device == TB_CLI_DEVICE_SOFTGPU ? "softgpu" : NULL,

@@ -25,8 +25,8 @@ struct tb_cli_recording {
     const struct tb_pin_plan *pins; /* NULL: none */
     const char *replay;             /* the same */
     const char *frozen;             /* the same */
-    uint64_t stress;                /* the same */
-    uint32_t poison;                /* as struct tb_collector_options has it */
+    uint64_t stress;                /* as struct tb_wire_config has it */
+    uint32_t poison;                /* the same */
     struct tb_cli_list faults; /* of the software device, as `softgpu run --fault` takes them */
     const char *fault_log;     /* NULL: none */
     struct tb_cli_cuda {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "diff/diff.h"
+#include "store/store.h"
 
 struct repeat {
     const struct tb_run *run;
@@ -70,8 +71,10 @@ static int worse(int a, int b)
 static void choose_poison(struct repeat *r, struct tb_cli_recording *rec)
 {
     *rec = r->run->rec;
+    const uint32_t *fill = r->run->fill;
+
     if (r->run->poison)
-        rec->poison = TB_COL_POISON | r->run->fill[r->number > 2];
+        rec->poison = TB_POISON(fill[r->number > 2], fill[0], fill[1]);
 }
 
 /* The software device's order follows from a seed: another one for each run under stress */
@@ -137,6 +140,30 @@ static void print_verdict(int worst, uint64_t times)
         printf("unknown: of %llu runs none is known to differ, but not all was covered\n", n);
 }
 
+static bool is_unfilled(void *arg, const struct tb_trace_coverage *row)
+{
+    bool *found = arg;
+
+    *found = *found || strcmp(row->kind, "poison") == 0;
+    if (strcmp(row->kind, "poison") == 0)
+        printf("not covered: %s: %s\n", row->subject, row->detail);
+    return true;
+}
+
+/* Was there fresh memory that could not be filled? Says which */
+static bool print_unfilled(const char *trace)
+{
+    struct tb_trace *t = NULL;
+    struct tb_error err = {0};
+    bool found = false;
+
+    if (tb_trace_open(&t, trace, &err) == TB_OK &&
+        tb_trace_coverage(t, 0, is_unfilled, &found, &err) != TB_OK)
+        found = true;
+    tb_trace_close(t);
+    return found;
+}
+
 /* Of --poison; the status to leave with */
 static int print_poison(const struct repeat *r, int verdict)
 {
@@ -154,12 +181,14 @@ static int print_poison(const struct repeat *r, int verdict)
             "memory is read that nobody wrote: runs with fresh memory 0x%02x are equal, one with "
             "0x%02x is not\n",
             fill[0], fill[1]);
+    else if (verdict == TB_EXIT_OK && print_unfilled(r->now))
+        verdict = TB_EXIT_UNKNOWN;
     else if (verdict == TB_EXIT_OK)
         printf(
             "no read of memory that nobody wrote was seen: the results do not depend on whether it "
             "holds 0x%02x or 0x%02x\n",
             fill[0], fill[1]);
-    else
+    if (verdict == TB_EXIT_UNKNOWN)
         printf("unknown: not all was covered\n");
     return verdict;
 }

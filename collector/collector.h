@@ -17,8 +17,6 @@
 struct tb_pin_plan;
 struct tb_trace;
 
-#define TB_COL_POISON 0x100u
-
 /* Texts of a trace: names of logs of deterministic/preload/, a line each; and each log by its name
  */
 #define TB_DRAWS_LIST "pins.logs"
@@ -37,9 +35,6 @@ struct tb_collector_options {
     const char *device; /* "softgpu", the software one; NULL: what the host has */
     const struct tb_pin_plan
         *pins; /* finished (deterministic/plan.h); NULL: none, none read back */
-    uint32_t
-        poison; /* TB_COL_POISON | the byte that fresh memory of the host holds; 0: what it has */
-    uint64_t stress; /* disturb the order of the job's threads, by this seed; 0: leave it */
     const char
         *replay; /* folder of logs of what another run drew, which this one draws again; or NULL */
     const char *frozen; /* trace from which pins "@cache" take their files; NULL: their own values,

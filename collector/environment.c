@@ -181,9 +181,9 @@ static bool set_poison(char **env, size_t *count, uint32_t poison, const char *l
 {
     char value[16];
 
-    if (!(poison & TB_COL_POISON))
+    if (!poison)
         return true;
-    (void)snprintf(value, sizeof(value), "%u", ~poison & 0xffu);
+    (void)snprintf(value, sizeof(value), "%u", ~TB_POISON_BYTE(poison) & 0xffu);
     return tb_environment_set(env, count, "MALLOC_PERTURB_", value, 0, true) &&
            tb_environment_set(env, count, "GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", ':',
                               false) &&
@@ -205,7 +205,7 @@ char **tb_job_environment(char *const *env, const struct tb_collector_options *o
         ok = (copy[n] = strdup(env[n])) != NULL;
     ok = ok && tb_environment_set(copy, &n, TB_WIRE_ENV, socket, 0, true) &&
          set_attach(copy, &n, o) && tb_cuda_environment(copy, &n, o) &&
-         set_poison(copy, &n, o->poison, o->libdir) &&
+         set_poison(copy, &n, o->config.poison, o->libdir) &&
          tb_pins_environment(pins, copy, &n, o->libdir) &&
          tb_draws_environment(draws, copy, &n, o->libdir);
     if (!ok) {

@@ -198,12 +198,12 @@ static void what_was_asked(struct tb_store *store, const struct tb_collector_opt
                        (unsigned long long)c->step_to);
         meta(store, "steps", text);
     }
-    if (o->stress) {
-        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)o->stress);
+    if (c->stress) {
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)c->stress);
         meta(store, "stress", text);
     }
-    if (o->poison & TB_COL_POISON) {
-        (void)snprintf(text, sizeof(text), "0x%02x", o->poison & 0xffu);
+    if (c->poison) {
+        (void)snprintf(text, sizeof(text), "0x%02x", TB_POISON_BYTE(c->poison));
         meta(store, "poison", text);
     }
     if (c->snapshots[0])

@@ -649,8 +649,8 @@ static enum tb_status run(struct tb_col *c, struct tb_collector_result *result,
     }
     c->begin_ms = now_ms();
     tb_store_began(c->store); /* the drain does not touch what was replaced */
-    if (c->o->stress)
-        c->stress = tb_stress_start(c->job.pid, c->o->stress);
+    if (c->o->config.stress)
+        c->stress = tb_stress_start(c->job.pid, c->o->config.stress);
     follow_job(c);
     if (c->o->progress)
         tb_report_progress(NULL, 0, 0);

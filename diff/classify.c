@@ -457,17 +457,31 @@ static void say_uninitialised(struct root *r)
 /* Were the runs told to fill fresh memory, each with another byte (run --poison)? */
 static bool by_poison(const struct report_builder *rb, struct root *r)
 {
-    const char *a = rb->a->files ? tb_trace_meta(rb->a->trace[0], "poison") : NULL;
-    const char *b = rb->b->files ? tb_trace_meta(rb->b->trace[0], "poison") : NULL;
+    uint8_t fill[2];
 
-    if (!a || !b || strcmp(a, b) == 0)
+    if (!poisons(rb, fill))
         return false;
     r->r.cause = TB_CAUSE_UNINITIALISED;
     evidence(r,
-             "fresh memory was filled with %.8s in A and with %.8s in B: %.120s, or what it reads, "
-             "depends "
-             "on bytes that nobody wrote",
-             a, b, name_of(r));
+             "fresh memory was filled with 0x%02x in A and with 0x%02x in B: %.120s, or what it "
+             "reads, depends on bytes that nobody wrote",
+             fill[0], fill[1], name_of(r));
+    return true;
+}
+
+/* The bytes that are read were left as they were by who may have written them last, or moved there
+ */
+static bool read_by_poison(const struct report_builder *rb, struct root *r)
+{
+    char w[TB_EVENT_NAME_TEXT];
+
+    if (!by_poison(rb, r))
+        return false;
+    if (r->r.writer_a.name_known)
+        evidence(r,
+                 "the last that may have written '%.40s' is %.120s: it has left such bytes there, "
+                 "or has brought them",
+                 r->r.tensor.argument, tb_event_name_short(&r->r.writer_a.name, w, sizeof(w)));
     return true;
 }
 
@@ -640,7 +654,7 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_operator(rb, r);
         break;
     case TB_CAUSE_INPUT_DATA:
-        if (!is_device(r->kind) || (!by_race(rb, r) && !by_tearing(r)))
+        if (!is_device(r->kind) || poisons(rb, NULL) || (!by_race(rb, r) && !by_tearing(r)))
             classify_input(rb, r);
         break;
     case TB_CAUSE_CONTROL_FLOW:
@@ -650,7 +664,7 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_order(rb, r);
         break;
     case TB_CAUSE_UNSEEN_WRITER:
-        if (!by_race(rb, r) && !by_tearing(r))
+        if (!read_by_poison(rb, r) && !by_race(rb, r) && !by_tearing(r))
             classify_unseen(r);
         break;
     case TB_CAUSE_RNG:

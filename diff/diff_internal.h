@@ -351,6 +351,9 @@ enum tb_status note_ends(struct report_builder *rb) TB_MUST_CHECK;
 /** env_differs - is there a difference in a key that starts with or contains @word? @line: the line
  */
 const char *env_differs(const struct tb_diff_report *rep, const char *word);
+/** poisons - was fresh memory filled with another byte in each run (run --poison)? @fill: with
+ * which, may be NULL */
+bool poisons(const struct report_builder *rb, uint8_t fill[2]);
 /** run_options - options of `twinbit run` that the next command repeats, each with a blank behind
  * it */
 void run_options(struct tb_trace *t, char *out, size_t size);

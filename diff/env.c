@@ -430,6 +430,21 @@ const char *env_differs(const struct tb_diff_report *rep, const char *word)
     return NULL;
 }
 
+bool poisons(const struct report_builder *rb, uint8_t fill[2])
+{
+    const struct run *runs[2] = {rb->a, rb->b};
+    unsigned byte[2] = {0};
+    int n = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const char *text = runs[i]->files ? tb_trace_meta(runs[i]->trace[0], "poison") : NULL;
+        n += text && sscanf(text, "0x%2x", &byte[i]) == 1;
+        if (fill)
+            fill[i] = (uint8_t)byte[i];
+    }
+    return n == 2 && byte[0] != byte[1];
+}
+
 /* ---------------------------------------------------------------- how the jobs ended */
 
 static const char *status_text(const char *status, char *out, size_t size)

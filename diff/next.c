@@ -118,15 +118,9 @@ static bool same_settings(const struct report_builder *rb)
 /* Bytes of --poison, where the runs had one each */
 static const char *how_often(const struct report_builder *rb, char *out, size_t size)
 {
-    const struct run *runs[2] = {rb->a, rb->b};
-    unsigned fill[2] = {0};
-    int n = 0;
+    uint8_t fill[2];
 
-    for (int i = 0; i < 2; i++) {
-        const char *text = runs[i]->files ? tb_trace_meta(runs[i]->trace[0], "poison") : NULL;
-        n += text && sscanf(text, "0x%2x", &fill[i]) == 1;
-    }
-    if (n == 2 && fill[0] != fill[1])
+    if (poisons(rb, fill))
         (void)snprintf(out, size, "--poison 0x%02x,0x%02x ", fill[0], fill[1]);
     else
         (void)snprintf(out, size, "-n 2 ");

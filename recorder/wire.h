@@ -129,11 +129,22 @@ struct tb_wire_config {
     uint32_t sample;         /* of 65536 launches of a kernel so many are hashed; 0: all */
     uint64_t seed;           /* of the choice */
     uint64_t launch_bytes;   /* hashed for one launch, at most; beyond it leaves are sampled */
+    uint64_t stress;         /* disturb the order of streams, by this seed; 0: leave it */
+    uint32_t poison;         /* fresh memory is filled with a byte, see TB_POISON; 0: it is not */
+    uint32_t reserved;
     char kernels[512];    /* one pattern a line (* and ?), "!" before those to leave out; "": all */
     char glue[1024];      /* folder that holds the Python package `twinbit`, or "" */
     char snapshots[2048]; /* event names to snapshot, one a line: step/module-path/operator#k */
 };
-static_assert(sizeof(struct tb_wire_config) == 3656, "wire: tb_wire_config");
+static_assert(sizeof(struct tb_wire_config) == 3672, "wire: tb_wire_config");
+
+/* run --poison: fresh memory holds @byte; runs that are compared hold @first or @second. A hash of
+ * what a kernel may write takes these two for one (fp_device.h) */
+#define TB_POISON(byte, first, second)                                                             \
+    (1u << 24 | (uint32_t)(second) << 16 | (uint32_t)(first) << 8 | (uint32_t)(byte))
+#define TB_POISON_BYTE(poison) ((poison)&0xffu)
+#define TB_POISON_FIRST(poison) ((poison) >> 8 & 0xffu)
+#define TB_POISON_SECOND(poison) ((poison) >> 16 & 0xffu)
 
 enum tb_wire_reply_status {
     TB_REPLY_OK = 0,
@@ -147,7 +158,7 @@ struct tb_wire_reply {
     struct tb_wire_config config; /* HELLO only, else zeros */
     char text[1024];              /* TAP: path of the tap; REFUSED: the reason */
 };
-static_assert(sizeof(struct tb_wire_reply) == 4696, "wire: tb_wire_reply");
+static_assert(sizeof(struct tb_wire_reply) == 4712, "wire: tb_wire_reply");
 
 /**
  * struct tb_wire_bell - one page for all processes of a run: wakes a collector that sleeps

@@ -14,7 +14,7 @@
 #define TABLE_BYTES (PAGE + TB_CU_SLOTS * sizeof(struct tb_wire_slot))
 
 /* A call in the middle of another thread's global capture must not make that invalid. */
-static CUstreamCaptureMode relax(CUstreamCaptureMode mode)
+CUstreamCaptureMode tb_cu_relax(CUstreamCaptureMode mode)
 {
     if (tb_cu.driver.cuThreadExchangeStreamCaptureMode)
         (void)tb_cu.driver.cuThreadExchangeStreamCaptureMode(&mode);
@@ -31,9 +31,21 @@ static bool load_kernels(struct tb_cu_ctx *c)
     return d->cuModuleLoadData(&c->module, tb_fpd_image(&bytes)) == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->few, c->module, "twinbit_fp_few") == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->batch, c->module, "twinbit_fp_batch") == CUDA_SUCCESS &&
+           d->cuModuleGetFunction(&c->alike, c->module, "twinbit_fp_alike") == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->strided, c->module, "twinbit_fp_strided") == CUDA_SUCCESS &&
            d->cuModuleGetFunction(&c->set_base, c->module, "twinbit_fp_base") == CUDA_SUCCESS &&
-           d->cuModuleGetFunction(&c->copy, c->module, "twinbit_fp_copy") == CUDA_SUCCESS;
+           d->cuModuleGetFunction(&c->copy, c->module, "twinbit_fp_copy") == CUDA_SUCCESS &&
+           d->cuModuleGetFunction(&c->fill, c->module, "twinbit_fp_fill") == CUDA_SUCCESS;
+}
+
+/* It is ordered with no stream of the program's; without it fresh memory is not filled. */
+static void make_stream(struct tb_cu_ctx *c)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+
+    if (tb_cu.config->poison && d->cuStreamCreate && d->cuStreamSynchronize &&
+        d->cuStreamCreate(&c->own, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        c->own = NULL;
 }
 
 static bool hand_over(struct tb_cu_ctx *c, int fd)
@@ -112,6 +124,7 @@ static const char *prepare(struct tb_cu_ctx *c)
         return "the hash kernels have no scratch";
     if (!make_table(c))
         return "the table for fingerprints could not be made or registered";
+    make_stream(c);
     return NULL;
 }
 
@@ -120,11 +133,14 @@ static void release(struct tb_cu_ctx *c)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
 
+    if (c->own && d->cuStreamDestroy_v2)
+        (void)d->cuStreamDestroy_v2(c->own);
     if (c->slots && d->cuMemHostUnregister)
         (void)d->cuMemHostUnregister(c->slot);
     if (c->module && d->cuModuleUnload)
         (void)d->cuModuleUnload(c->module);
     c->scratch = c->slots = c->bases = 0;
+    c->own = NULL;
     c->module = NULL;
 }
 
@@ -188,7 +204,7 @@ static void at_exit(void)
 
 static void set_up(struct tb_cu_ctx *c)
 {
-    CUstreamCaptureMode before = relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode before = tb_cu_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
     int saved = errno;
     const char *why = prepare(c);
 
@@ -199,7 +215,7 @@ static void set_up(struct tb_cu_ctx *c)
     }
     if (!__atomic_exchange_n(&tb_cu.on_exit, true, __ATOMIC_RELAXED))
         (void)atexit(at_exit);
-    (void)relax(before);
+    (void)tb_cu_relax(before);
     __atomic_store_n(&c->state, why ? TB_CU_CTX_BROKEN : TB_CU_CTX_READY, __ATOMIC_RELEASE);
     (void)syscall(SYS_futex, &c->state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
     errno = saved;
@@ -422,13 +438,30 @@ bool tb_cu_launch(CUfunction f, uint32_t grid, uint32_t threads, CUstream stream
     return r == CUDA_SUCCESS;
 }
 
-bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+bool tb_cu_launch_exact(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
                         struct tb_fpd_batch *b)
 {
     uint32_t grid = tb_fpd_plan(b, c->sms);
 
     return grid == 0 || tb_cu_launch(b->jobs <= TB_FPD_FEW ? c->few : c->batch, grid,
                                      TB_FPD_THREADS, stream, per_thread, b);
+}
+
+static bool launch_alike(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                         const struct tb_fpd_batch *b)
+{
+    struct tb_fpd_alike a = {.batch = *b};
+    uint32_t grid = tb_fpd_plan(&a.batch, c->sms);
+
+    tb_cu_alike(&a, tb_cu.config->poison);
+    return grid == 0 || tb_cu_launch(c->alike, grid, TB_FPD_THREADS, stream, per_thread, &a);
+}
+
+bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                        struct tb_fpd_batch *b)
+{
+    return tb_cu_fills() ? launch_alike(c, stream, per_thread, b)
+                         : tb_cu_launch_exact(c, stream, per_thread, b);
 }
 
 bool tb_cu_launch_job(const struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t src,
@@ -438,5 +471,5 @@ bool tb_cu_launch_job(const struct tb_cu_ctx *c, CUstream stream, bool per_threa
 
     tb_cu_batch_begin(c, &b);
     b.job[b.jobs++] = (struct tb_fpd_job){.src = src, .bytes = bytes, .ticket = ticket};
-    return tb_cu_launch_batch(c, stream, per_thread, &b);
+    return tb_cu_launch_exact(c, stream, per_thread, &b);
 }

@@ -45,6 +45,9 @@
     X(cuThreadExchangeStreamCaptureMode)                                                           \
     X(cuStreamIsCapturing)                                                                         \
     X(cuStreamIsCapturing_ptsz)                                                                    \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamSynchronize)                                                                         \
+    X(cuStreamDestroy_v2)                                                                          \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuModuleUnload)                                                                              \
@@ -59,6 +62,7 @@
     X(cuMemHostUnregister)                                                                         \
     X(cuMemHostGetDevicePointer_v2)                                                                \
     X(cuMemGetAddressRange_v2)                                                                     \
+    X(cuPointerGetAttribute)                                                                       \
     X(cuLaunchKernel)                                                                              \
     X(cuLaunchKernel_ptsz)                                                                         \
     X(cuGraphGetNodes)                                                                             \
@@ -163,6 +167,7 @@ struct tb_cu_alloc {
     bool unstable;  /* it may change in ways that no call tells: the host's too, or mapped twice */
     uint64_t torn_from,
         torn_to;       /* what streams wrote at once, and nothing was hashed behind both */
+    bool fresh;        /* run --poison: mapped for the first time, and not filled yet */
     uint64_t mapped;   /* cuMemMap: handle of the physical memory */
     CUcontext context; /* it ends with this one; NULL: not known */
     uint64_t code;     /* TB_CU_GLOBAL: the module or library that it ends with */
@@ -272,7 +277,8 @@ struct tb_cu_ctx {
     int device;
     uint32_t sms, table;
     CUmodule module;
-    CUfunction few, batch, strided, set_base, copy;
+    CUfunction few, batch, alike, strided, set_base, copy, fill;
+    CUstream own; /* run --poison: for what the program waits for; else NULL */
     struct tb_wire_slots *page;
     struct tb_wire_slot *slot;
     uint64_t ticket; /* next */
@@ -295,6 +301,9 @@ struct tb_cu_visit {
  * called. Without the lock */
 void tb_cu_visit(CUcontext context, struct tb_cu_visit *v);
 void tb_cu_return(const struct tb_cu_visit *v);
+/** tb_cu_relax - this thread's calls must not make another one's global capture invalid; what it
+ * was before, to be given back so */
+CUstreamCaptureMode tb_cu_relax(CUstreamCaptureMode mode);
 /** tb_cu_ctx_ready - of that handle, if it is prepared */
 struct tb_cu_ctx *tb_cu_ctx_ready(CUcontext handle);
 /** tb_cu_ctx_forget - @handle is about to end (NULL: all) */
@@ -307,10 +316,20 @@ int tb_cu_ctx_device(CUcontext handle);
  */
 bool tb_cu_launch(CUfunction f, uint32_t grid, uint32_t threads, CUstream stream, bool per_thread,
                   void *param);
-/** tb_cu_launch_batch - the hashes of @b, planned here; true, too, if there is none */
+/** tb_cu_launch_batch - the hashes of @b, planned here; true, too, if there is none. Under run
+ * --poison both bytes count as one, for what nobody wrote has one or the other */
 bool tb_cu_launch_batch(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
                         struct tb_fpd_batch *b);
-/** tb_cu_launch_job - one hash */
+/** tb_cu_launch_exact - the same, but the bytes count as they are */
+bool tb_cu_launch_exact(const struct tb_cu_ctx *c, CUstream stream, bool per_thread,
+                        struct tb_fpd_batch *b);
+/** tb_cu_alike - the parameter of c->alike, but for its batch */
+static inline void tb_cu_alike(struct tb_fpd_alike *a, uint32_t poison)
+{
+    a->byte[0] = TB_POISON_FIRST(poison);
+    a->byte[1] = TB_POISON_SECOND(poison);
+}
+/** tb_cu_launch_job - one hash, exact */
 bool tb_cu_launch_job(const struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t src,
                       uint64_t bytes, uint64_t ticket);
 /** tb_cu_launch_view - one hash of a view with sizes */
@@ -557,6 +576,7 @@ struct tb_cu {
     uint64_t versions;      /* how often an allocation's version has grown */
     struct tb_cu_found found[TB_CU_FOUND];
     struct tb_cu_map images, codes, kernels, streams, events, execs;
+    struct tb_cu_map fresh;    /* run --poison: handles of cuMemCreate that were not mapped yet */
     uint64_t kernel_changes;   /* handles that mean another kernel now, or none; atomic */
     uint32_t parts;            /* that twinbit.h ever named inside an allocation */
     uint32_t blocking_streams; /* beside the legacy one */
@@ -591,6 +611,7 @@ struct tb_cu {
     bool on_exit;                     /* the handler for the end is registered */
     bool ended;                       /* it ran once */
     bool chosen;                      /* a kernel that --kernel lets in was seen */
+    bool recycles;                    /* a caching allocator has taken a block back; atomic */
 };
 extern struct tb_cu tb_cu;
 
@@ -731,6 +752,28 @@ void tb_cu_alloc_changed_of(int device);
 /** tb_cu_bound - something begins or ends at @offset of @a */
 void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset);
 struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind);
+
+/* ---------------------------------------------------------------- poison.c */
+
+/** tb_cu_fills - is fresh memory to be filled (run --poison)? */
+static inline bool tb_cu_fills(void)
+{
+    return tb_unlikely(tb_cu.config->poison != 0);
+}
+/** tb_cu_fill - the @bytes at @base of @device are fresh: fill them, and wait until that is done,
+ * for any stream may use them at once. tb_cu_fill_in - queue that in @stream, where they are
+ * allocated; nothing waits. Without the lock, where CUDA may be called */
+void tb_cu_fill(uint64_t base, uint64_t bytes, int device);
+void tb_cu_fill_in(uint64_t base, uint64_t bytes, CUstream stream, bool per_thread);
+/** tb_cu_fill_host - the same of memory that the host may write; anywhere */
+void tb_cu_fill_host(uint64_t base, uint64_t bytes);
+/** tb_cu_fill_mapped - all in that range that is mapped for the first time */
+void tb_cu_fill_mapped(uint64_t base, uint64_t bytes);
+/** tb_cu_fill_none - a row, if it is to be filled and is not */
+void tb_cu_fill_none(const char *what);
+/** tb_cu_created, tb_cu_released - a handle of cuMemCreate */
+void tb_cu_created(const struct tb_cuda_call *c);
+void tb_cu_released(const struct tb_cuda_call *c);
 
 /* ---------------------------------------------------------------- split.c (under the lock) */
 

@@ -138,6 +138,8 @@ static const char *whole_because(const struct tb_cu_exec *x)
 static void say_whole(const struct tb_cu_exec *x)
 {
     tb_cu_cover(0, TB_REC_NO_SEQ, "cuda", "graph", whole_because(x));
+    if (x->memory)
+        tb_cu_fill_none("memory that a graph allocates");
     for (const struct tb_cu_node *n = x->first; n; n = n->next)
         if (n->kernel && n->kernel->filtered && !n->disabled)
             (void)tb_cu_chosen(n->kernel);

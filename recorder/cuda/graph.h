@@ -37,6 +37,7 @@ struct tb_cu_graph_hash {
     struct tb_cu_graph_place *place; /* kept when it is not in use */
     bool moved;                      /* it is where `place` says, not right behind its node */
     bool torn;                       /* a node that nothing orders with it writes what it reads */
+    bool exact;                      /* of what leaves for the host: under run --poison, too */
     struct tb_cu_graph_job *job;
     uint32_t job_room;         /* what there is memory for */
     uint32_t jobs, room, slot; /* slot: of its first ticket, from the exec's */

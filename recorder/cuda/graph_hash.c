@@ -36,11 +36,15 @@ static uint64_t word_of(const struct tb_cu_exec *x)
     return x->ctx->bases + (uint64_t)x->base->index * sizeof(uint64_t);
 }
 
-/* How our node is launched; @b, which @params leads to, must live as long. */
+/* How our node is launched; @a, which @params leads to, must live as long. */
 static CUDA_KERNEL_NODE_PARAMS node_params(const struct tb_cu_exec *x,
-                                           const struct tb_cu_graph_hash *h, struct tb_fpd_batch *b,
+                                           const struct tb_cu_graph_hash *h, struct tb_fpd_alike *a,
                                            void **params)
 {
+    struct tb_fpd_batch *b = &a->batch;
+    CUfunction plain = h->room > TB_FPD_FEW ? x->ctx->batch : x->ctx->few;
+
+    tb_cu_alike(a, tb_cu.config->poison);
     tb_cu_batch_begin(x->ctx, b);
     b->base = word_of(x);
     for (uint32_t i = 0; i < h->jobs; i++)
@@ -49,8 +53,8 @@ static CUDA_KERNEL_NODE_PARAMS node_params(const struct tb_cu_exec *x,
                                                 .ticket = h->slot + i,
                                                 .rate = h->job[i].rate};
     uint32_t grid = tb_fpd_plan(b, x->ctx->sms);
-    *params = b;
-    return (CUDA_KERNEL_NODE_PARAMS){.func = h->room > TB_FPD_FEW ? x->ctx->batch : x->ctx->few,
+    *params = a;
+    return (CUDA_KERNEL_NODE_PARAMS){.func = tb_cu_fills() && !h->exact ? x->ctx->alike : plain,
                                      .gridDimX = grid ? grid : 1,
                                      .gridDimY = 1,
                                      .gridDimZ = 1,
@@ -90,6 +94,7 @@ void tb_cu_graph_look(struct tb_cu_work *w, const struct tb_cu_exec *x, const st
 {
     w->n = 0;
     w->hashed = 0;
+    w->leaves = false;
     w->ctx = x->ctx;
     tb_cu_lock();
     accesses_of(w, x, n);
@@ -118,7 +123,7 @@ static bool insert_after(const struct tb_cu_exec *x, CUgraph clone, struct tb_cu
     const struct tb_cu_driver *d = &tb_cu.driver;
     CUgraphNode next[MAX_EDGES], twin = (CUgraphNode)(uintptr_t)n->twin, hash;
     CUgraphEdgeData edges[MAX_EDGES];
-    struct tb_fpd_batch b;
+    struct tb_fpd_alike a;
     void *params[1];
     size_t count = MAX_EDGES;
 
@@ -127,7 +132,7 @@ static bool insert_after(const struct tb_cu_exec *x, CUgraph clone, struct tb_cu
         return false;
     if (count && d->cuGraphNodeGetDependentNodes_v2(twin, next, edges, &count) != CUDA_SUCCESS)
         return false;
-    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->after, &b, params);
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->after, &a, params);
     if (d->cuGraphAddKernelNode_v2(&hash, clone, &twin, 1, &p) != CUDA_SUCCESS)
         return false;
     n->after.node = HANDLE(hash);
@@ -140,7 +145,7 @@ static bool insert_before(const struct tb_cu_exec *x, CUgraph clone, struct tb_c
     const struct tb_cu_driver *d = &tb_cu.driver;
     CUgraphNode last[MAX_EDGES], twin = (CUgraphNode)(uintptr_t)n->twin, hash;
     CUgraphEdgeData edges[MAX_EDGES];
-    struct tb_fpd_batch b;
+    struct tb_fpd_alike a;
     void *params[1];
     size_t count = MAX_EDGES;
 
@@ -149,7 +154,7 @@ static bool insert_before(const struct tb_cu_exec *x, CUgraph clone, struct tb_c
         return false;
     if (count && d->cuGraphNodeGetDependencies_v2(twin, last, edges, &count) != CUDA_SUCCESS)
         return false;
-    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->before, &b, params);
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->before, &a, params);
     if (d->cuGraphAddKernelNode_v2(&hash, clone, last, count, &p) != CUDA_SUCCESS)
         return false;
     n->before.node = HANDLE(hash);
@@ -161,11 +166,11 @@ bool tb_cu_graph_add_moved(const struct tb_cu_exec *x, CUgraph graph, struct tb_
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
     CUgraphNode next[TB_CU_PLACE], hash;
-    struct tb_fpd_batch b;
+    struct tb_fpd_alike a;
     void *params[1];
 
     memcpy(next, node + behind, (count - behind) * sizeof(*node));
-    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->after, &b, params);
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, &n->after, &a, params);
     if (d->cuGraphAddKernelNode_v2(&hash, graph, node, behind, &p) != CUDA_SUCCESS)
         return false;
     n->after.node = HANDLE(hash);
@@ -190,6 +195,7 @@ static bool plan(struct tb_cu_exec *x, struct tb_cu_graph_hash *h,
         return false; /* its event says that nothing was hashed */
     h->room = like ? like->room : room_for(jobs);
     h->slot = like ? like->slot : x->slots;
+    h->exact = w->leaves;
     if (!like)
         x->slots += h->room;
     return keep_jobs(h, job, jobs) || like;
@@ -216,7 +222,7 @@ static void follow_one(struct tb_cu_exec *x, struct tb_cu_graph_hash *h, const s
                        uint8_t flag)
 {
     struct tb_cu_graph_job job[TB_FPD_MAX];
-    struct tb_fpd_batch b;
+    struct tb_fpd_alike a;
     void *params[1];
     uint32_t jobs;
 
@@ -224,7 +230,8 @@ static void follow_one(struct tb_cu_exec *x, struct tb_cu_graph_hash *h, const s
                      memcmp(h->job, job, jobs * sizeof(*job)) == 0))
         return;
     (void)keep_jobs(h, job, jobs);
-    CUDA_KERNEL_NODE_PARAMS p = node_params(x, h, &b, params);
+    h->exact = w->leaves;
+    CUDA_KERNEL_NODE_PARAMS p = node_params(x, h, &a, params);
     if (tb_cu.driver.cuGraphExecKernelNodeSetParams_v2(
             (CUgraphExec)(uintptr_t)x->handle, (CUgraphNode)(uintptr_t)h->node, &p) != CUDA_SUCCESS)
         x->why = "a hash in a graph could not be changed with its node";

@@ -137,7 +137,8 @@ static void fill_memset(struct tb_cu_node *n, const CUDA_MEMSET_NODE_PARAMS *m)
 static bool is_ours(uint64_t function)
 {
     for (const struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
-        if (c->handle && (HANDLE(c->few) == function || HANDLE(c->batch) == function))
+        if (c->handle && (HANDLE(c->few) == function || HANDLE(c->batch) == function ||
+                          HANDLE(c->alike) == function))
             return true;
     return false;
 }

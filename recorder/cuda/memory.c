@@ -19,11 +19,10 @@ void tb_cu_here(void)
 }
 
 /* Whose it is could not be asked for when it was made: nobody looks at it before. */
-static void set_owner(uint64_t base, uint64_t unused)
+static void set_owner(uint64_t base, uint64_t fresh)
 {
     struct tb_cu_alloc *a;
 
-    (void)unused;
     tb_cu_here();
     tb_cu_lock();
     a = tb_cu_alloc_at(base);
@@ -32,18 +31,41 @@ static void set_owner(uint64_t base, uint64_t unused)
         a->context = tb_cu_tls.context;
     }
     tb_cu_unlock();
+    if (fresh)
+        tb_cu_fill(base, fresh, tb_cu_tls.device);
 }
 
-static void add(uint64_t base, uint64_t bytes, uint8_t kind)
+/* @fresh: of the bytes, so many hold nothing yet. */
+static void add(uint64_t base, uint64_t bytes, uint8_t kind, uint64_t fresh)
 {
     bool may = tb_cu_tls.may_call;
 
+    fresh = tb_cu_fills() && base ? fresh : 0;
     tb_cu_here();
     tb_cu_lock();
     tb_cu_alloc_add(base, bytes, may ? tb_cu_tls.device : TB_CU_NO_DEVICE, kind);
     tb_cu_unlock();
     if (!may)
-        tb_cu_late(set_owner, base, 0);
+        tb_cu_late(set_owner, base, fresh);
+    else if (fresh)
+        tb_cu_fill(base, fresh, tb_cu_tls.device);
+}
+
+static void add_host(const void *p, uint64_t bytes)
+{
+    uint64_t base = (uint64_t)(uintptr_t)p;
+
+    if (tb_cu_fills() && base)
+        tb_cu_fill_host(base, bytes);
+    add(base, bytes, TB_CU_HOST, 0);
+}
+
+/* Of such that no device may use yet, only the host can be the first to. */
+static void add_managed(uint64_t base, uint64_t bytes, unsigned flags)
+{
+    if (tb_cu_fills() && base && (flags & CU_MEM_ATTACH_HOST))
+        tb_cu_fill_host(base, bytes);
+    add(base, bytes, TB_CU_MANAGED, flags & CU_MEM_ATTACH_HOST ? 0 : bytes);
 }
 
 /* Drivers wait for what is under way before they take memory back. */
@@ -68,6 +90,26 @@ static bool add_in(const struct tb_cu_stream *s, uint64_t base, uint64_t bytes)
     return true;
 }
 
+#define PER_THREAD (1ull << 63) /* of the stream's handle, which is an address of the host's */
+
+/* CUDA may be called: fill what was allocated in the order of that stream. */
+static void fill_async(uint64_t base, uint64_t stream)
+{
+    uint64_t bytes = 0;
+
+    tb_cu_lock();
+    const struct tb_cu_alloc *a = tb_cu_alloc_at(base);
+    bool known = a && a->device != TB_CU_NO_DEVICE;
+    if (a && a->base == base)
+        bytes = a->bytes;
+    tb_cu_unlock();
+    if (!known)
+        set_owner(base, 0);
+    if (bytes && tb_cu_fills())
+        tb_cu_fill_in(base, bytes, (CUstream)(uintptr_t)(stream & ~PER_THREAD),
+                      stream & PER_THREAD);
+}
+
 /* Memory that a capture allocates exists while its graph runs. */
 static void add_async(uint64_t base, uint64_t bytes, CUstream stream, bool per_thread)
 {
@@ -78,7 +120,11 @@ static void add_async(uint64_t base, uint64_t bytes, CUstream stream, bool per_t
     bool added = add_in(tb_cu_stream(stream, per_thread), base, bytes);
     tb_cu_unlock();
     if (!added)
-        add(base, bytes, TB_CU_DEVICE);
+        add(base, bytes, TB_CU_DEVICE, 0);
+    if (tb_cu_fills()) {
+        tb_cu_tls.late.what = NULL; /* what add() has left there is done by this, too */
+        tb_cu_late(fill_async, base, HANDLE(stream) | (per_thread ? PER_THREAD : 0));
+    }
 }
 
 static void take(uint64_t base)
@@ -97,7 +143,7 @@ static void add_ipc(uint64_t base, uint64_t unused)
     (void)unused;
     if (tb_cu.driver.cuMemGetAddressRange_v2 &&
         tb_cu.driver.cuMemGetAddressRange_v2(&start, &bytes, base) == CUDA_SUCCESS)
-        add(start, bytes, TB_CU_MANAGED);
+        add(start, bytes, TB_CU_MANAGED, 0);
 }
 
 /* Mappings belong to the device that may use them; to none before that was said. */
@@ -111,6 +157,23 @@ static void set_access(uint64_t base, uint64_t bytes, const CUmemAccessDesc *des
             device = desc[i].location.id;
     tb_cu_lock();
     tb_cu_alloc_device(base, bytes, device);
+    tb_cu_unlock();
+    if (tb_cu_fills() && device != TB_CU_NO_DEVICE)
+        tb_cu_late(tb_cu_fill_mapped, base, bytes);
+}
+
+/* A handle that is mapped for the first time: what the memory has in it comes with it afterwards.
+ */
+static void map(uint64_t base, uint64_t bytes, uint64_t handle)
+{
+    tb_cu_lock();
+    tb_cu_alloc_add(base, bytes, TB_CU_NO_DEVICE, TB_CU_DEVICE);
+    tb_cu_alloc_mapped(base, handle);
+    if (tb_cu_fills() && tb_cu_map_take(&tb_cu.fresh, handle)) {
+        struct tb_cu_alloc *a = tb_cu_alloc_at(base);
+        if (a && a->base == base)
+            a->fresh = true;
+    }
     tb_cu_unlock();
 }
 
@@ -161,17 +224,17 @@ static void host_memory(struct tb_cuda_call *c)
     switch (c->id) {
     case TB_CUDA_cuMemAllocHost_v2: {
         PARAMS(cuMemAllocHost_v2);
-        add((uint64_t)(uintptr_t)*p->pp, p->bytesize, TB_CU_HOST);
+        add_host(*p->pp, p->bytesize);
         break;
     }
     case TB_CUDA_cuMemHostAlloc: {
         PARAMS(cuMemHostAlloc);
-        add((uint64_t)(uintptr_t)*p->pp, p->bytesize, TB_CU_HOST);
+        add_host(*p->pp, p->bytesize);
         break;
     }
     case TB_CUDA_cuMemHostRegister_v2: {
         PARAMS(cuMemHostRegister_v2);
-        add((uint64_t)(uintptr_t)p->p, p->bytesize, TB_CU_REGISTERED);
+        add((uint64_t)(uintptr_t)p->p, p->bytesize, TB_CU_REGISTERED, 0);
         break;
     }
     }
@@ -184,17 +247,17 @@ void tb_cu_memory_exit(struct tb_cuda_call *c)
     switch (c->id) {
     case TB_CUDA_cuMemAlloc_v2: {
         PARAMS(cuMemAlloc_v2);
-        add(*p->dptr, p->bytesize, TB_CU_DEVICE);
+        add(*p->dptr, p->bytesize, TB_CU_DEVICE, p->bytesize);
         break;
     }
     case TB_CUDA_cuMemAllocPitch_v2: {
         PARAMS(cuMemAllocPitch_v2);
-        add(*p->dptr, *p->pPitch * p->Height, TB_CU_DEVICE);
+        add(*p->dptr, *p->pPitch * p->Height, TB_CU_DEVICE, *p->pPitch * p->Height);
         break;
     }
     case TB_CUDA_cuMemAllocManaged: {
         PARAMS(cuMemAllocManaged);
-        add(*p->dptr, p->bytesize, TB_CU_MANAGED);
+        add_managed(*p->dptr, p->bytesize, p->flags);
         break;
     }
     case TB_CUDA_cuMemAllocAsync:
@@ -211,12 +274,15 @@ void tb_cu_memory_exit(struct tb_cuda_call *c)
     }
     case TB_CUDA_cuMemMap: {
         PARAMS(cuMemMap);
-        tb_cu_lock();
-        tb_cu_alloc_add(p->ptr, p->size, TB_CU_NO_DEVICE, TB_CU_DEVICE);
-        tb_cu_alloc_mapped(p->ptr, p->handle);
-        tb_cu_unlock();
+        map(p->ptr, p->size, p->handle);
         break;
     }
+    case TB_CUDA_cuMemCreate:
+        tb_cu_created(c);
+        break;
+    case TB_CUDA_cuMemRelease:
+        tb_cu_released(c);
+        break;
     case TB_CUDA_cuMemSetAccess: {
         PARAMS(cuMemSetAccess);
         set_access(p->ptr, p->size, p->desc, p->count);

@@ -22,9 +22,21 @@ static void op_end(void)
         tb_cu_tls.op_depth--;
 }
 
+/* Called under a lock of PyTorch's: in which stream a block is used is not known here. */
+static void recycled(uint64_t bytes)
+{
+    if (!bytes)
+        __atomic_store_n(&tb_cu.recycles, true, __ATOMIC_RELAXED);
+    else if (__atomic_exchange_n(&tb_cu.recycles, false, __ATOMIC_RELAXED))
+        tb_cu_fill_none("what PyTorch's allocator gives out again (not with "
+                        "PYTORCH_NO_CUDA_MEMORY_CACHING=1)");
+}
+
 static void block(int device, uint64_t address, uint64_t bytes)
 {
     other_tap();
+    if (tb_cu_fills())
+        recycled(bytes);
     tb_cu_lock();
     tb_cu_block(device, address, bytes);
     tb_cu_unlock();

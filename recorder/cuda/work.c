@@ -211,6 +211,15 @@ static bool hash_rows(const struct tb_cu_work *w, const struct tb_cu_access *a)
     return tb_cu_launch_view(w->ctx, w->stream, w->per_thread, &v, a->ticket);
 }
 
+/* Between the host and the device bytes count as they are: the host reads or has written them all.
+ */
+static bool launch(const struct tb_cu_work *w, struct tb_fpd_batch *b)
+{
+    bool crosses = w->kind == TB_EV_COPY && (w->leaves || w->n == 1);
+
+    return (crosses ? tb_cu_launch_exact : tb_cu_launch_batch)(w->ctx, w->stream, w->per_thread, b);
+}
+
 static void hash(struct tb_cu_work *w, uint8_t flag)
 {
     struct tb_fpd_batch b; /* 3 KB, of which few bytes are used */
@@ -233,11 +242,11 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
         b.job[b.jobs++] = job_of(&w->access[i], flag);
         if (b.jobs < TB_FPD_MAX)
             continue;
-        ok = tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &b) && ok;
+        ok = launch(w, &b) && ok;
         b.jobs = 0;
     }
     if (b.jobs)
-        ok = tb_cu_launch_batch(w->ctx, w->stream, w->per_thread, &b) && ok;
+        ok = launch(w, &b) && ok;
     if (!ok)
         give_up(w, flag, "the hash could not be launched");
 }
