@@ -494,7 +494,7 @@ static void put_rows(const struct tb_pins *p, FILE *f, const struct tb_col_proce
     for (uint32_t k = 0; k < p->rows; k++) {
         const struct row *r = &p->row[k];
         if (r->choice == i && r->part == parts)
-            put_row(f, process_of(r, all), &p->plan->choice[i], r->state, r->value, r->step,
+            put_row(f, process_of(r, all), &p->asked->choice[i], r->state, r->value, r->step,
                     r->where);
     }
 }

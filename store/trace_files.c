@@ -55,7 +55,8 @@ static enum tb_status take_row(struct reading *r, struct tb_error *err)
 
     if (!tb_trace_whole(r->st) ||
         (same ? part != r->part || ended || bytes != r->file.bytes : part != 0 || !ended))
-        return tb_trace_damaged(r->trace, err, "file '%.160s', part %" PRIu64, path, part);
+        return same ? damaged(r, err) /* the one that should be here */
+                    : tb_trace_damaged(r->trace, err, "file '%.160s', part %" PRIu64, path, part);
     if (same)
         return TB_OK;
     free(r->path);

@@ -860,7 +860,8 @@ def start():
     if not _read_plan():
         return
     wanted = {name: [after] for name, after in _orders().items()}
-    if any(row[0] in ("python", "torch") and row[1] == "set" for row in _rows.values()):
+    sets = any(row[0] in ("python", "torch") and row[1] == "set" for row in _rows.values())
+    if sets or os.environ.get("TWINBIT_POISON"):
         load()
         _early = True
         _start_random()
