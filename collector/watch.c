@@ -122,6 +122,9 @@ static void look_at(const struct tb_watch *w, struct seen *s)
     ssize_t n = tb_proc_read(s->pid, "auxv", (char *)auxv, sizeof(auxv));
     if (n <= 0)
         return; /* it ended while we looked: whose image it was can no longer be told */
+    maps = tb_proc_maps(s->pid);
+    if (!(maps & (TB_MAPS_TORCH | TB_MAPS_CUDA)))
+        return; /* a fork that has become another program meanwhile: these are not its libraries */
     memcpy(s->auxv, auxv, (size_t)n);
     s->auxv_len = (size_t)n;
     s->maps = maps;
