@@ -15,6 +15,7 @@
 
 enum {
     NCCL_EVENT_COLL = 1 << 1,     /* a collective, as its kernel is about to be launched */
+    NCCL_EVENT_COLL_API = 1 << 9, /* from version 5: the job's call; comes along with COLL */
     NCCL_EVENT_CE_COLL = 1 << 12, /* version 6: one that copy engines do */
 };
 
@@ -41,6 +42,13 @@ struct nccl_ce_coll {
     const char *datatype;
 };
 
+struct nccl_coll_api {
+    const char *func;
+    size_t count;
+    const char *datatype;
+    int root;
+};
+
 struct nccl_event {
     uint64_t type;
     void *parent;
@@ -48,6 +56,7 @@ struct nccl_event {
     union {
         struct nccl_coll coll;
         struct nccl_ce_coll ce;
+        struct nccl_coll_api api;
     };
 };
 static_assert(offsetof(struct nccl_event, coll) == 24, "nccl: bodies of events");

@@ -78,6 +78,7 @@ struct nccl_func {
     struct nccl_words algo, proto;
     unsigned channels[2], warps[2]; /* least and most */
     bool told[NCCL_PINS];           /* a change of it */
+    uint64_t asked, ran;            /* calls of the job; those of which NCCL said what ran */
 };
 
 /** struct nccl_size - what was chosen last for a function, number of elements and their type */
@@ -111,6 +112,8 @@ struct nccl_process {
 /** nccl_comm_new - NULL: nothing is to be read in this process, or no memory */
 struct nccl_comm *nccl_comm_new(const char *name, int nodes, int ranks, int rank);
 void nccl_comm_call(struct nccl_comm *c, const struct nccl_call *call);
+/** nccl_comm_asked - the job calls @func; what runs is told later, or never: symmetric kernels */
+void nccl_comm_asked(const char *func);
 void nccl_comm_end(struct nccl_comm *c);
 
 /* ---------------------------------------------------------------- say.c */
@@ -128,6 +131,8 @@ void nccl_say_change(struct nccl_process *p, const struct nccl_comm *c, struct n
 void nccl_say_all(struct nccl_process *p);
 /** nccl_say_order - @c, NULL: all of them, ends */
 void nccl_say_order(struct nccl_process *p, const struct nccl_comm *c);
+/** nccl_say_untold - the process ends: sums of which NCCL did not say what ran */
+void nccl_say_untold(struct nccl_process *p);
 /** nccl_send - hand over what was said */
 void nccl_send(struct nccl_process *p);
 

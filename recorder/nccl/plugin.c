@@ -1,7 +1,7 @@
 /*
  * What NCCL calls of a profiler plugin. Collectives are read as their kernels are about to be
- * launched; all other events are declined by a handle of NULL, with which NCCL goes on as without
- * a plugin. In a process without twinbit no event is asked for.
+ * launched, and the job's calls of them counted; all events are declined by a handle of NULL, with
+ * which NCCL goes on as without a plugin. In a process without twinbit no event is asked for.
  */
 #include "recorder/nccl/abi.h"
 #include "recorder/nccl/nccl_internal.h"
@@ -59,8 +59,10 @@ static int start(void *context, void **handle, uint64_t type, const struct nccl_
 
     if (handle)
         *handle = NULL;
+    if (context && type == NCCL_EVENT_COLL_API)
+        nccl_comm_asked(text(e->api.func));
     if (!context || (type != NCCL_EVENT_COLL && type != NCCL_EVENT_CE_COLL))
-        return 0;
+        goto out;
     call.func = text(e->coll.func); /* both begin in the same way */
     call.datatype = text(e->coll.datatype);
     call.seq = e->coll.seq;
@@ -73,6 +75,7 @@ static int start(void *context, void **handle, uint64_t type, const struct nccl_
         call.warps = e->coll.warps;
     }
     nccl_comm_call(context, &call);
+out:
     errno = saved;
     return 0;
 }

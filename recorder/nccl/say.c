@@ -200,7 +200,7 @@ static void summary(const struct nccl_process *p, enum nccl_pin pin, char out[VA
     out[0] = 0;
     for (const struct nccl_func *f = next_func(p, ""); f; f = next_func(p, f->name)) {
         bool numbers = pin == NCCL_PIN_CHANNELS || pin == NCCL_PIN_THREADS;
-        if (numbers && !f->channels[1])
+        if (!f->algo.count || (numbers && !f->channels[1]))
             continue;
         add(out, "%s%s ", out[0] ? ", " : "", f->name);
         if (pin == NCCL_PIN_CHANNELS)
@@ -268,6 +268,24 @@ void nccl_say_all(struct nccl_process *p)
     say_chosen(p, NCCL_PIN_THREADS);
     say_used(p, NCCL_PIN_NVLS, "NVLS");
     say_used(p, NCCL_PIN_COLLNET, "COLLNET");
+}
+
+void nccl_say_untold(struct nccl_process *p)
+{
+    bool set = p->request[NCCL_PIN_ALGO].asked == NCCL_ASKED_SET;
+    char value[VALUE], where[VALUE];
+
+    for (const struct nccl_func *f = next_func(p, ""); f; f = next_func(p, f->name)) {
+        bool sums = strncmp(f->name, "AllReduce", 9) == 0 || strncmp(f->name, "Reduce", 6) == 0;
+        if (!sums || f->asked <= f->ran)
+            continue;
+        (void)snprintf(value, sizeof(value),
+                       "no algorithm, as of symmetric kernels, for %" PRIu64 " of %" PRIu64
+                       " calls",
+                       f->asked - f->ran, f->asked);
+        (void)snprintf(where, sizeof(where), "%s in all communicators", f->name);
+        say(p, NCCL_PIN_ALGO, set ? "missed" : "read", value, where);
+    }
 }
 
 void nccl_say_order(struct nccl_process *p, const struct nccl_comm *c)

@@ -162,6 +162,8 @@ static void note(struct nccl_process *p, struct nccl_comm *c, const struct nccl_
     count(&c->calls, &c->order, h);
     count(&p->calls, &p->order, mix_text(h, c->who));
     bool news = all && learn(all, call);
+    if (all)
+        all->ran++;
     bool changed = differs(c, call, &before);
     if (first)
         nccl_say_first(p, c, call);
@@ -245,6 +247,17 @@ void nccl_comm_call(struct nccl_comm *c, const struct nccl_call *call)
     (void)pthread_mutex_unlock(&whole.lock);
 }
 
+void nccl_comm_asked(const char *func)
+{
+    bool first;
+
+    (void)pthread_mutex_lock(&whole.lock);
+    struct nccl_func *f = whole.on ? func_of(whole.process.func, func, &first) : NULL;
+    if (f)
+        f->asked++;
+    (void)pthread_mutex_unlock(&whole.lock);
+}
+
 void nccl_comm_end(struct nccl_comm *c)
 {
     struct nccl_process *p = &whole.process;
@@ -273,6 +286,7 @@ __attribute__((destructor)) static void at_exit(void)
     for (const struct nccl_comm *c = p->comms; c; c = c->next)
         nccl_say_order(p, c);
     nccl_say_order(p, NULL);
+    nccl_say_untold(p);
     nccl_send(p);
     (void)pthread_mutex_unlock(&whole.lock);
     errno = saved;

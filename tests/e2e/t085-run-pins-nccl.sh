@@ -55,6 +55,14 @@ expect 0 tb_run --pin strict -- "$job" 6 +x:0:2:1 1:AllReduce:4096:NVLS:SIMPLE:8
 contains err "pin nccl.algo: set to Ring, but AllReduce NVLS was seen"
 contains err "pin nccl.nvls: set to 0, but AllReduce NVLS was seen"
 
+# what NCCL does not tell of: the calls are counted
+expect 0 tb_run --pin strict -- "$job" 6 +x:0:2:1 '1?AllReduce:4' 1:AllReduce:4096:RING:SIMPLE:8:17 '1?AllReduce:4' \
+    '1?Broadcast:4'
+contains err "pin nccl.algo: set to Ring, but no algorithm, as of symmetric kernels, for 2 of 3 calls was seen at AllReduce in all"
+pins
+matches pins '^held +nccl\.algo +requested Ring, observed AllReduce RING  '
+lacks pins "observed no algorithm, as of symmetric kernels, for 1"
+
 # the job's own: a value, a plugin
 NCCL_ALGO=Tree expect 0 tb_run --pin strict -- "$job" 6 +x:0:2:1 1:AllReduce:4096:TREE:SIMPLE:8:17
 contains err "pin nccl.algo: the job has Tree, which wins over Ring"

@@ -7,6 +7,7 @@
  *   +NAME:RANK:RANKS:HOSTS       a communicator is made; the first has number 1
  *   N:FUNC:COUNT:ALGO:PROTO:CHANNELS:WARPS   communicator N launches a collective; ALGO CE: by copy
  *                                engines, version 6 alone
+ *   N?FUNC:COUNT                 it is called, and NCCL does not tell what ran: symmetric kernels
  *   -N                           communicator N is destroyed
  *   threads:T:CALLS              T threads, each with a communicator of its own, all-reduce
  *   fork                         what follows happens in a child; the parent waits for it
@@ -269,6 +270,18 @@ static void context(void)
         fail("no context");
 }
 
+static void untold(struct comm *comms, int made, const char *arg)
+{
+    char func[24];
+    unsigned which;
+    size_t count;
+
+    if (sscanf(arg, "%u?%23[^:]:%zu", &which, func, &count) != 3 || which < 1 || (int)which > made)
+        fail(arg);
+    if (plugin && version > 4 && comms[which - 1].mask)
+        api_event(&comms[which - 1], COLL_API, func, count);
+}
+
 static void collective(struct comm *comms, int made, const char *arg)
 {
     char func[24], algo[24], proto[24];
@@ -303,6 +316,8 @@ int main(int argc, char **argv)
             in_child();
         else if (strcmp(argv[i], "libcuda") == 0)
             context();
+        else if (strchr(argv[i], '?'))
+            untold(comms, made, argv[i]);
         else
             collective(comms, made, argv[i]);
     }
