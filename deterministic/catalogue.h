@@ -32,7 +32,6 @@ enum tb_pin_mechanism {
     TB_PIN_TORCH,
     TB_PIN_PRELOAD,
     TB_PIN_CUDA,
-    TB_PIN_NCCL,
     TB_PIN_NONE,
     TB_PIN_MECHANISMS
 };
