@@ -33,7 +33,7 @@ row torch.deterministic
 matches row '^unseen +torch\.deterministic +True +- +nothing in the job used it, or could tell$'
 row nccl.ranks
 matches row "^unseen .*@log .*nothing in the job showed it$"
-row system.rdtsc
+row cuda.launch_blocking
 matches row '^unasked .*profile strict leaves it alone$'
 matches out '^strict: .*[0-9]+ held, .*[0-9]+ unseen, [0-9]+ unbuilt, [0-9]+ unasked$'
 verify 0 -p observe -- true
@@ -96,7 +96,7 @@ assert not check_schema.errors(doc, schema, schema), check_schema.errors(doc, sc
 assert doc["status"] == done.returncode and doc["profile"] == "strict" and len(doc["pins"]) == rows
 pins = {p["pin"]: p for p in doc["pins"]}
 assert pins["nccl.algo"]["state"] == "given" and pins["nccl.algo"]["observed"] == "Ring"
-assert pins["system.rdtsc"]["requested"] is None
+assert pins["cuda.launch_blocking"]["requested"] is None
 for key in schema["$defs"]["pin"]["required"]:
     wrong = copy.deepcopy(doc)
     del wrong["pins"][1][key]
