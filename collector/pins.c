@@ -190,6 +190,17 @@ static bool needs_hook(const struct tb_pin_plan *plan)
            tb_pin_plan_needs(plan, TB_PIN_TORCH) || (seeds && seeds->request == TB_PIN_SET);
 }
 
+static bool asks_nccl(const struct tb_pin_plan *plan)
+{
+    if (!plan->decisions && plan->profile == TB_PIN_OBSERVE)
+        return false; /* nobody asked for pins */
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->choice[i].pin->reader == TB_PIN_READER_NCCL &&
+            plan->choice[i].request != TB_PIN_LEAVE)
+            return true;
+    return false;
+}
+
 /* What reads back what NCCL chose is a plugin of it, and NCCL takes one: the job's own stays. It
  * cuts longer paths. */
 static bool set_profiler(struct tb_pins *p, char **env, size_t *count, const char *libdir)
@@ -198,8 +209,8 @@ static bool set_profiler(struct tb_pins *p, char **env, size_t *count, const cha
     const char *own = tb_environment_value(env, NCCL_PROFILER);
     char path[TB_COL_TEXT];
 
-    if (!p->plan->decisions && p->plan->profile == TB_PIN_OBSERVE)
-        return true; /* nobody asked for pins */
+    if (!asks_nccl(p->plan))
+        return true;
     if (own && *own) {
         (void)snprintf(p->profiler, sizeof(p->profiler), "%s", own);
         return true;

@@ -9,6 +9,10 @@ pins() { "$TWINBIT" show t.twinbit pins >pins; }
 unset NCCL_PROFILER_PLUGIN
 expect 0 tb_run -- "$job" 6 +x:0:2:1 1:AllReduce:4:RING:SIMPLE:8:17
 contains out "no plugin"
+expect 0 tb_run --pin basic -- "$job" 6 +x:0:2:1 1:AllReduce:4:RING:SIMPLE:8:17 # no pin of NCCL
+contains out "no plugin"
+expect 0 tb_run --pin nccl.proto -- "$job" 6 +x:0:2:1 1:AllReduce:4:RING:SIMPLE:8:17
+contains out "version 6"
 
 # what strict asks for holds
 for version in 4 5 6; do

@@ -287,6 +287,22 @@ static void test_nccl__without_a_request_it_asks_for_nothing(void **state)
     assert_string_equal(said, "");
 }
 
+/* The collector is gone: the job goes on, and nothing is waited for */
+static void test_nccl__nobody_may_listen(void **state)
+{
+    char folder[] = "/tmp/twinbit-nccl-XXXXXX", command[100];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    write_plan(folder, STRICT);
+    assert_int_equal(setenv(TB_WIRE_ENV, "/nowhere/socket", 1), 0);
+    assert_string_equal(output_of("NCCL_PROFILER_PLUGIN='" TEST_NCCL "' timeout 10 '" TEST_NCCL_JOB
+                                  "' 5 +x:0:2:1 1:AllReduce:4:RING:LL:1:4 -1"),
+                        "version 5 events 2\n");
+    (void)snprintf(command, sizeof(command), "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* ---------------------------------------------------------------- many of everything */
 
 static void *launches(void *context)
@@ -363,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_nccl__copy_engines_have_no_algorithm),
         cmocka_unit_test(test_nccl__the_jobs_own_value_is_no_failure),
         cmocka_unit_test(test_nccl__without_a_request_it_asks_for_nothing),
+        cmocka_unit_test(test_nccl__nobody_may_listen),
         cmocka_unit_test(test_nccl__threads_and_communicators_are_counted),
         cmocka_unit_test(test_nccl__a_child_begins_anew),
     };
