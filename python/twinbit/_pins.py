@@ -801,11 +801,22 @@ def _orders():
             shared["order"] = _part("_order")._Order(_part("_decisions"), sorts)
         return shared["order"]
 
+    def data():
+        if "data" not in shared:
+            shared["data"] = _part("_data")._Data(_part("_decisions"))
+        return shared["data"]
+
     ends = {
         "concurrent.futures._base": lambda module: _part("_order").after_futures(order(), module),
         "multiprocessing.pool": lambda module: _part("_order").after_pool(order(), module),
     }
-    return ends if _are_written() or sorts else {}
+    loads = {
+        "torch.utils.data.dataloader": lambda module: _part("_data").after_loader(data(), module),
+        "torch.utils.data.distributed": lambda module: _part("_data").after_sampler(data(), module),
+    }
+    if not _are_written():
+        return ends if sorts else {}
+    return {**ends, **loads}
 
 
 class _Loader:
