@@ -293,6 +293,8 @@ def _wrap_instances(random):
 def _start_random():
     import random
 
+    if _value("data.worker_generator") is not None:
+        _part("_generators").mark_random(random)
     seed = _wrap_seed(random, "seed", "python.random")
     _wrap_instances(random)
     if _value("python.random") is not None:
@@ -579,6 +581,8 @@ def _after_worker(module):
     """What a worker seeds NumPy with is torch's own doing: it says so before its first item."""
     import functools
 
+    if _value("data.worker_generator") is not None:
+        _part("_generators").after_worker(sys.modules[__name__], module)
     inner = getattr(module, "_generate_state", None)
     if inner is None:
         return
