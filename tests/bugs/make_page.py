@@ -135,7 +135,8 @@ def section(kind, bugs, catalogue):
 def page(bugs, catalogue):
     alike = [b for b in bugs if b.get("expect") == "same"]
     none = [b for b in bugs if not b.pins() and b not in alike]
-    waiting = [b for b in bugs if any(catalogue[p] for p in b.pins())]
+    waiting = sum(any(catalogue[p] for p in b.pins()) for b in bugs)
+    unbuilt = f" {waiting} of these pins are not built yet; only that runs differ is shown so far." if waiting else ""
     lines = [
         "# Public bugs, rebuilt", "",
         "<!-- Written by tests/bugs/make_page.py from tests/bugs/*/bug.txt; do not edit. -->", "",
@@ -143,7 +144,7 @@ def page(bugs, catalogue):
         "report describes, in a second or so, without data and network. Each is run with nothing pinned (runs differ), under a",
         "profile (they are equal), with the pin alone (equal) and with the profile without it (they differ again).",
         "`tests/bugs/run NAME` does it for one; [tests/bugs/README.md](../tests/bugs/README.md) says how one is added.", "",
-        f"- {len(bugs) - len(alike) - len(none)} are mended by a pin. {len(waiting)} of these pins are not built yet; only that runs differ is shown so far.",
+        f"- {len(bugs) - len(alike) - len(none)} are mended by a pin.{unbuilt}",
         f"- {len(none)} are mended by none. They differ under `strict`, too; where work of a GPU or operators of torch are recorded",
         "  `twinbit diff` says why.",
         f"- {len(alike)} are wrong in the same way each time. They are called equal, as they are.", "",
