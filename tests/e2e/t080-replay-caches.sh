@@ -74,6 +74,25 @@ contains out "\"k.ptx\": \"$PWD/another-folder/twinbit-cache-"
 contains err "nothing was made that is not in the frozen cache"
 [ -z "$(ls -A tmp)" ] || fail "left in TMPDIR: $(ls -A tmp)"
 
+# NCCL's topology: one variable to write the file, another one to read it; a job without NCCL has none and is told nothing
+cat >nccl.sh <<'SH'
+echo "write ${NCCL_TOPO_DUMP_FILE:+yes} read ${NCCL_TOPO_FILE:+yes}"
+[ -z "${NCCL_TOPO_DUMP_FILE:-}" ] || echo '<system version="2"/>' >"$NCCL_TOPO_DUMP_FILE"
+[ -z "${NCCL_TOPO_FILE:-}" ] || cat "$NCCL_TOPO_FILE"
+SH
+expect 0 "$TWINBIT" run --force -o t.twinbit --pin strict -- sh nccl.sh
+[ "$(cat out)" = "write yes read " ] || fail "the run that makes it: $(cat out)"
+contains err "pin nccl.topology: 1 file is frozen"
+expect 0 "$TWINBIT" replay --force -o c.twinbit t.twinbit
+[ "$(grep -v '^replay' out | tr '\n' ' ')" = 'write  read yes <system version="2"/> ' ] || fail "the replay: $(cat out)"
+contains err "pin nccl.topology: nothing was made that is not in the frozen cache"
+NCCL_TOPO_FILE=$PWD/mine expect 1 "$TWINBIT" replay --force -o c.twinbit t.twinbit
+contains err "pin nccl.topology: the job has $PWD/mine, which wins over @cache"
+expect 0 "$TWINBIT" run --force -o t.twinbit --pin strict -- true
+lacks err "nccl.topology"
+expect 0 "$TWINBIT" replay --force -o c.twinbit t.twinbit -- sh nccl.sh
+contains out "write yes read "
+
 # the job's own folder wins, and nothing is frozen; runs of bisect-pins and -n have folders of their own
 mkdir own
 TORCHINDUCTOR_CACHE_DIR=$PWD/own expect 0 "$TWINBIT" run --force -o c.twinbit --pin compile.inductor_cache -- sh tool.sh
