@@ -30,6 +30,7 @@ _generation = 0  # of this process among its forefathers' children; 0: it is the
 _steps = None  # of torch, ended so far; None: not in a loop of steps
 _pid = os.getpid()
 works = list  # of the glue: in which order the works of each process group ended
+_packages = None  # the module _pins_packages, where it is needed
 
 
 def _read_plan():
@@ -120,11 +121,12 @@ def _now(pin, state, value, where=""):
 
 def _is_library(name):
     return (name.startswith(_OWN) or name.startswith("<") and name not in ("<string>", "<stdin>") or
-            f"{os.sep}torch{os.sep}" in name and "site-packages" in name or name in (__file__, os.__file__, _RANDOM))
+            "site-packages" in name and any(f"{os.sep}{p}{os.sep}" in name for p in ("torch", "keras", "tensorflow")) or
+            name in (__file__, os.__file__, _RANDOM))
 
 
 def _where():
-    """The line that called: the nearest one that is neither ours nor torch's."""
+    """The line that called: the nearest one that is neither ours nor one of torch or TensorFlow."""
     frame = sys._getframe(1)
     while frame is not None and _is_library(frame.f_code.co_filename):
         frame = frame.f_back
@@ -735,6 +737,8 @@ def _read_all(libraries, step):
     _surroundings(answers)
     if torch is not None and hasattr(torch, "_C"):
         _read_torch(torch, answers)
+    if _packages is not None:
+        _packages.read(answers)
     answers.send()
 
 
@@ -869,6 +873,15 @@ class _Finder:
         return None
 
 
+def _wanted_of_packages():
+    global _packages
+    if not any(_value(pin) is not None for pin in _rows if pin.startswith(("kernels.", "compile."))
+               and _rows[pin][0] == "python"):
+        return {}
+    _packages = _part("_pins_packages")
+    return _packages.wanted(sys.modules[__name__])
+
+
 def start():
     """From the import hook, before the job's first line: set what is asked for."""
     global _early
@@ -880,7 +893,7 @@ def start():
         load()
         _early = True
         _start_random()
-        for name, after in _SETS.items():
+        for name, after in {**_SETS, **_wanted_of_packages()}.items():
             wanted.setdefault(name, []).append(after)
     elif _are_written() or _request("system.time_seeds") == "set":
         for name, after in _SEEDS.items():
