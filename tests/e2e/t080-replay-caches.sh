@@ -46,6 +46,10 @@ pin c.twinbit compile.inductor_cache
 contains pin "missed "
 "$TWINBIT" show c.twinbit coverage >rows
 contains rows "sub dir/c: not in the frozen cache"
+mkdir away && mv a.twinbit away # that run's own trace has all of it
+expect 0 "$TWINBIT" replay --force -o d.twinbit c.twinbit
+[ "$(grep -v '^replay' out | tr '\n' ' ')" = "hit a hit b hit c " ] || fail "a replay of that: $(cat out)"
+mv away/a.twinbit .
 expect 0 "$TWINBIT" run --force -o c.twinbit --pin compile.inductor_cache=a.twinbit -- \
     sh -c 'echo other >"$TORCHINDUCTOR_CACHE_DIR/sub dir/a"'
 contains err "1 file is not in the frozen cache: sub dir/a (changed)"
