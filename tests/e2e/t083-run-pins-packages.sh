@@ -1,3 +1,4 @@
+# labels: torch
 # Pins of packages: FlashAttention's functions take deterministic=True, TensorFlow its deterministic operators and a seed. The
 # packages are stand-ins with the names and signatures of the real ones, which are not installed here.
 need_python
@@ -107,3 +108,22 @@ RANK=1 expect 0 run --pin strict -- "$PYTHON" flow.py
 echo 'import tensorflow.python.framework.config as c; c.on = False' >>flow.py
 expect 0 run --pin compile.tensorflow -- "$PYTHON" flow.py
 contains err "pin compile.tensorflow: the job changed it from True to False"
+
+# under torch.compile: no graph is broken, and the call that says nothing is pinned
+need_torch
+cat >flash_attn/flash_attn_interface.py <<'END'
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
+                    alibi_slopes=None, deterministic=False, return_attn_probs=False):
+    return (q + k + v) * (2.0 if deterministic else 1.0)
+END
+cat >compiled.py <<'END'
+import torch
+from flash_attn import flash_attn_func
+f = torch.compile(lambda x: flash_attn_func(x, x, x) + flash_attn_func(x, x, x, deterministic=False), backend="eager",
+                  fullgraph=True)
+print(f(torch.ones(2)).tolist())
+END
+expect 0 run --pin kernels.flash_attention -- "$PYTHON" compiled.py
+contains out "[9.0, 9.0]"
+pin kernels.flash_attention
+contains pin "given "
