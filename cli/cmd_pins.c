@@ -149,6 +149,7 @@ static void show(const struct tb_pin *pin, unsigned profile)
                         tb_pin_value(pin, (enum tb_pin_profile)p));
     if (tb_pin_alone(pin))
         value_field("alone", tb_pin_alone(pin));
+    field("form", pin->form);
     field("read back", pin->verify);
     printf("  %-10s %s: %s\n", "reader", reader->name, reader->text);
     printf("  %-10s %s: %s\n", "cost", tb_pin_cost_name(pin->cost), pin->cost_note);
@@ -223,6 +224,7 @@ static void json_pin(const struct tb_pin *pin)
                tb_pin_value(pin, (enum tb_pin_profile)p), p ? ", " : "");
     putchar('}');
     member("alone", tb_pin_alone(pin), ", ");
+    member("form", pin->form, ", ");
     member("reader", tb_pin_reader_text(pin->reader)->name, ", ");
     member("verify", pin->verify, ", ");
     member("class", tb_pin_cost_name(pin->cost), ", \"cost\": {");

@@ -1,6 +1,9 @@
 #include "deterministic/catalogue.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "deterministic/catalogue_internal.h"
@@ -78,6 +81,110 @@ const char *tb_pin_conflicting(const struct tb_pin *a, const struct tb_pin *b)
 {
     const char *why = said_by(a, b);
     return why ? why : said_by(b, a);
+}
+
+/* ---------------------------------------------------------------- forms */
+
+static const char *after(const char *form, const char *kind)
+{
+    size_t n = strlen(kind);
+
+    return strncmp(form, kind, n) == 0 ? form + n : NULL;
+}
+
+/* "A..B" */
+static void bounds(const char *text, unsigned long long *low, unsigned long long *high)
+{
+    char *end;
+
+    *low = strtoull(text, &end, 10);
+    *high = strtoull(end + strspn(end, "."), NULL, 10);
+}
+
+/* Decimal digits, within the bounds, up to a comma or the end; NULL: not so */
+static const char *number_in(const char *value, const char *range)
+{
+    unsigned long long low, high;
+    char *end;
+
+    bounds(range, &low, &high);
+    errno = 0;
+    unsigned long long x = strtoull(value, &end, 10);
+    if (!isdigit((unsigned char)*value) || errno || x < low || x > high)
+        return NULL;
+    return end;
+}
+
+static bool numbers_in(const char *value, const char *range)
+{
+    while ((value = number_in(value, range)) != NULL && *value == ',')
+        value++;
+    return value && !*value;
+}
+
+static bool among(const char *words, const char *value)
+{
+    size_t n = strlen(value), len;
+
+    for (; *words; words += len + (words[len] == ' ')) {
+        len = strcspn(words, " ");
+        if (len == n && strncmp(words, value, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool tb_pin_fits(const struct tb_pin *pin, const char *value)
+{
+    const char *form = pin->form ? pin->form : "", *rest;
+
+    if (!*value)
+        return false;
+    if ((rest = after(form, "number ")) != NULL) {
+        const char *end = number_in(value, rest);
+        return end && !*end;
+    }
+    if ((rest = after(form, "numbers ")) != NULL)
+        return numbers_in(value, rest);
+    if ((rest = after(form, "one ")) != NULL)
+        return among(rest, value);
+    if (strcmp(form, "octal") == 0)
+        return strlen(value) == 3 && strspn(value, "01234567") == 3;
+    if (strcmp(form, "cpus") == 0)
+        return strspn(value, "0123456789,-") == strlen(value);
+    return true;
+}
+
+/* "one of 0, 1"; of one word, that */
+static void join(const char *words, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "%s", strchr(words, ' ') ? "one of " : "");
+
+    for (; *words && used + 2 < size; words++) {
+        if (*words == ' ')
+            out[used++] = ',';
+        out[used++] = *words;
+    }
+    out[used] = 0;
+}
+
+void tb_pin_form_text(const struct tb_pin *pin, char *out, size_t size)
+{
+    const char *form = pin->form ? pin->form : "", *rest;
+    unsigned long long low, high;
+
+    if ((rest = after(form, "number ")) != NULL || (rest = after(form, "numbers ")) != NULL) {
+        bounds(rest, &low, &high);
+        (void)snprintf(out, size, "a number from %llu to %llu", low, high);
+    } else if ((rest = after(form, "one ")) != NULL) {
+        join(rest, out, size);
+    } else if (strcmp(form, "octal") == 0) {
+        (void)snprintf(out, size, "three octal digits, such as 022");
+    } else if (strcmp(form, "cpus") == 0) {
+        (void)snprintf(out, size, "a list of CPUs, such as 0-3,8");
+    } else {
+        (void)snprintf(out, size, "a text");
+    }
 }
 
 /* ---------------------------------------------------------------- what was meant */

@@ -87,6 +87,7 @@ struct tb_pin {
     const char *value[TB_PIN_PROFILES]; /* literal, or a word ("@seed"); NULL: left alone */
     const char *single; /* value where only this pin is asked for; NULL: that of the first profile
                            that sets it */
+    const char *form;   /* "number 0..255", what a value looks like (pins.txt); NULL: any text */
     enum tb_pin_reader reader;
     const char *verify; /* how it is read back */
     enum tb_pin_cost cost;
@@ -132,6 +133,13 @@ const char *tb_pin_alone(const struct tb_pin *pin);
 
 /** tb_pin_is_cache - is its word "@cache"? A literal value is then a trace that has it frozen */
 bool tb_pin_is_cache(const struct tb_pin *pin);
+
+/**
+ * tb_pin_fits - has @value, which is no word, the form of @pin?
+ * tb_pin_form_text - what it looks like, in words: "a number from 0 to 255"
+ */
+bool tb_pin_fits(const struct tb_pin *pin, const char *value);
+void tb_pin_form_text(const struct tb_pin *pin, char *out, size_t size);
 
 /** tb_pin_conflicting - why @a and @b do not go together, whichever of them says so; NULL: they do
  */

@@ -21,7 +21,8 @@ KINDS = {  # section -> key -> (times at least, times at most)
     "reader": {"about": (1, 1)},
     "profile": {"about": (1, 1), "includes": (0, 1), "default": (0, 1)},
     "group": {"title": (1, 1)},
-    "pin": {"pins": (1, 1), "mechanism": (1, 1), "sets": (1, 1), "since": (1, 1), "single": (0, 1), "reader": (1, 1),
+    "pin": {"pins": (1, 1), "mechanism": (1, 1), "sets": (1, 1), "since": (1, 1), "single": (0, 1), "form": (0, 1),
+            "reader": (1, 1),
             "verify": (1, 1), "cost": (1, 1), "needs": (0, 1), "conflict": (0, 16), "note": (0, 1),
             "missing": (0, 1), "confirmed": (1, 1), "doubt": (0, 1), "source": (1, 16)},
 }
@@ -29,8 +30,21 @@ PROFILES = ["observe", "basic", "strict", "portable"]  # enum tb_pin_profile
 COSTS = ["none", "small", "large", "varies", "unknown"]  # enum tb_pin_cost
 CONFIRMED = ["yes", "doc", "no"]  # enum tb_pin_confirmed
 ONE_LINE = 100  # characters of what a pin pins: it is a line of a list
+SEED = "number 0..4294967295"
 NAMES = {"pin": r"[a-z][a-z0-9]*\.[a-z][a-z0-9_]*"}
 NAME = r"[a-z][a-z0-9_]*"
+
+
+def fits(form, value):
+    """fits - is @value of @form? As tb_pin_fits() in catalogue.c"""
+    kind, _, rest = form.partition(" ")
+    if kind == "one":
+        return value in rest.split()
+    if kind in ("number", "numbers"):
+        low, high = map(int, rest.split(".."))
+        parts = value.split(",") if kind == "numbers" else [value]
+        return all(p.isdigit() and low <= int(p) <= high for p in parts)
+    return re.fullmatch({"octal": r"[0-7]{3}", "cpus": r"[0-9,-]+"}.get(kind, ".*"), value) is not None
 
 
 class Section:
@@ -167,6 +181,7 @@ class Catalogue:
                 self.check_value(s, key)
         if "observe" in s.keys and s.get("observe") not in ("@read", "@log"):
             self.error(s.where("observe"), "observe sets nothing: write @read or @log")
+        self.check_form(s)
         self.check_cost(s)
         self.check_others(s)
         if s.get("confirmed") == "no" and "doubt" not in s.keys:
@@ -193,6 +208,21 @@ class Catalogue:
                        f"or declare it with [word {name}]")
         elif bool(argument) != ("argument" in word.keys):
             self.error(s.where(key), f"'@{name}' takes {word.get('argument') or 'no argument'}: write it so")
+
+    def form(self, s):
+        """form - of pin @s: its own, or what its values tell; empty: any text"""
+        values = {s.get(k) for k in (*PROFILES, "single") if k in s.keys}
+        return s.get("form") or (SEED if "@seed" in values else "one True False" if values & {"True", "False"} else "")
+
+    def check_form(self, s):
+        form = self.form(s)
+        if form and not re.fullmatch(r"numbers? \d+\.\.\d+|one( [^ ,]+)+|octal|cpus", form):
+            self.error(s.where("form"), f"'{form}' is no form: write number A..B, numbers A..B, one X Y, octal or cpus")
+            return
+        for key in (*PROFILES, "single"):
+            value = s.get(key)
+            if value and not value.startswith("@") and not fits(form, value):
+                self.error(s.where(key), f"'{value}' is not of the form '{form}' of pin '{s.name}': mend one of them")
 
     def check_cost(self, s):
         word, colon, text = s.get("cost").partition(":")
@@ -287,7 +317,7 @@ def write_c(out, c):
         fields = {
             "id": quoted(p.name), "group": quoted(c.group_of(p)), "pins": quoted(p.get("pins")),
             "mechanism": "TB_PIN_" + p.get("mechanism").upper(), "sets": quoted(p.get("sets")),
-            "since": quoted(p.get("since")), "value": f"{{{values}}}", "single": quoted(p.get("single")),
+            "since": quoted(p.get("since")), "value": f"{{{values}}}", "single": quoted(p.get("single")), "form": quoted(c.form(p)),
             "reader": "TB_PIN_READER_" + p.get("reader").upper(), "verify": quoted(p.get("verify")),
             "cost": "TB_PIN_COST_" + cost.upper(), "cost_note": quoted(why), "needs": f"needs_{i}",
             "conflicts": f"conflicts_{i}", "note": quoted(p.get("note")), "missing": quoted(p.get("missing")),
@@ -360,6 +390,8 @@ def write_doc(out, c):
     out.write("".join(f"| `{m.name}` | {cell(m.get('about'))} |\n" for m in c.of("mechanism")))
     out.write("\n| reader | means |\n|---|---|\n")
     out.write("".join(f"| `{r.name}` | {cell(r.get('about'))} |\n" for r in c.of("reader")))
+    out.write("\nA value of one's own (`ID=VALUE`) is refused if it has not the form that stands with the pin: `number A..B`, `numbers A..B`\n"
+              "(with `,` between them), `one X Y` (one of these words), `octal` (three digits), `cpus` (a list as `0-3,8`).\n")
     out.write("\n*Confirmed*: `yes`: seen in the library's own source or binary, or tried; `doc`: its documentation or its\n"
               "maintainers say so; `no`: believed, and the doubt says what is not known.\n")
     for g in c.of("group"):
@@ -385,6 +417,8 @@ def write_pin(out, c, p):
               f"- read back: {p.get('verify')}\n- cost: {cost}: {why}\n")
     if p.get("single"):
         out.write(f"- on its own: {code(p.get('single'))}\n")
+    if c.form(p):
+        out.write(f"- a value: {code(c.form(p))}\n")
     if p.get("needs"):
         out.write(f"- needs: {', '.join(code(n) for n in p.get('needs').split())}\n")
     for job, other, reason in c.conflicts(p):

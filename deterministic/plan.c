@@ -1,6 +1,5 @@
 #include "deterministic/plan.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,36 +137,20 @@ static enum tb_status unknown(const char *id, const char *source, struct tb_erro
                    source, id);
 }
 
-/* An example of what can stand there: seeds are numbers, flags True or False, a mask octal */
+/* Words are looked at when the plan is finished */
 static bool fits(const struct tb_pin *pin, const char *value)
 {
-    const char *example = tb_pin_alone(pin);
-    char *end = NULL;
-
     for (const char *c = value; *c; c++)
         if (tb_control(c))
             return false;
-    if (tb_pin_is_cache(pin)) /* a trace */
-        return *value != 0;
-    if (strcmp(pin->id, "cpu.affinity") == 0 && value[0] != '@')
-        return *value && strspn(value, "0123456789,-") == strlen(value);
-    if (!*value || value[0] == '@' || !example)
-        return *value != 0;
-    if (strcmp(example, "@seed") == 0)
-        return isdigit((unsigned char)*value) && strtoull(value, &end, 10) <= UINT32_MAX && !*end;
-    if (strcmp(example, "True") == 0 || strcmp(example, "False") == 0)
-        return strcmp(value, "True") == 0 || strcmp(value, "False") == 0;
-    if (strcmp(pin->id, "system.umask") == 0)
-        return strlen(value) == 3 && strspn(value, "01234567") == 3;
-    if (strcmp(pin->id, "system.aslr") == 0)
-        return strcmp(value, "on") == 0;
-    return true;
+    return value[0] == '@' || tb_pin_fits(pin, value);
 }
 
 static enum tb_status take_pin(struct tb_pin_plan *p, const char *id, const char *value,
                                const char *source, struct tb_error *err)
 {
     struct tb_pin_choice *c = find(p, id);
+    char form[160];
 
     if (!c)
         return unknown(id, source, err);
@@ -183,9 +166,11 @@ static enum tb_status take_pin(struct tb_pin_plan *p, const char *id, const char
                        "%s: '%s' has no value that holds for every job: give one, "
                        "%s=VALUE",
                        source, id, id);
-    if (!fits(c->pin, value))
-        return tb_fail(err, TB_ERR_ARG, "%s: '%s' is no value of pin '%s': one like '%s'", source,
-                       value, id, tb_pin_alone(c->pin) ? tb_pin_alone(c->pin) : "TEXT");
+    if (!fits(c->pin, value)) {
+        tb_pin_form_text(c->pin, form, sizeof(form));
+        return tb_fail(err, TB_ERR_ARG, "%s: '%s' is no value of pin '%s', which takes %s", source,
+                       value, id, form);
+    }
     if (value[0] == '@' && !tb_pin_word(value, NULL))
         return tb_fail(err, TB_ERR_ARG, "%s: '%s' is no word of values: docs/pins.md lists them",
                        source, value);

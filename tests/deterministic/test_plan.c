@@ -99,6 +99,50 @@ static void test_plan__each_profile_and_pin_can_be_had(void **state)
     }
 }
 
+/* A value that its library would not take is refused before the job, and the line says what it
+ * takes */
+static void test_plan__values_have_the_form_of_their_pin(void **state)
+{
+    static const struct {
+        const char *word, *text;
+    } wrong[] = {
+        {"cpu.omp_threads=banana",
+         "'banana' is no value of pin 'cpu.omp_threads', which takes a number from 1 to"},
+        {"cpu.omp_threads=0", "a number from 1 to 65536"},
+        {"cpu.omp_threads=4x", "a number from 1"},
+        {"cpu.omp_threads=", "a number from 1"},
+        {"cpu.torch_threads=99999999999999999999999", "a number from 1"},
+        {"python.hashseed=random", "a number from 0 to 4294967295"},
+        {"python.hashseed=-4", "a number from 0"},
+        {"torch.seed=4294967296", "a number from 0 to 4294967295"},
+        {"torch.seed= +4", "a number from 0"},
+        {"system.malloc_fill=300", "a number from 0 to 255"},
+        {"torch.fill=yes", "one of True, False"},
+        {"cpu.torch_capability=avx", "one of default, avx2, avx512"},
+        {"cpu.mkl_dynamic=", "one of FALSE, TRUE"},
+        {"system.umask=0222", "three octal digits"},
+        {"system.umask=08x", "three octal digits"},
+        {"cpu.affinity=all", "a list of CPUs"},
+        {"system.aslr=off", "which takes on"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TB_ARRAY_LEN(wrong); i++)
+        assert_refused(wrong[i].word, TB_ERR_ARG, wrong[i].text);
+    struct tb_pin_plan *p =
+        PLAN("cpu.omp_threads=8,torch.seed=0,cpu.mkl_dynamic=true,cpu.affinity=0-3",
+             "nccl.algo=^Tree", "system.malloc_fill=255,torch.seed=4294967295");
+    assert_asked(p, "cpu.omp_threads", TB_PIN_SET, "8");
+    assert_asked(p, "nccl.algo", TB_PIN_SET, "^Tree");
+    assert_asked(p, "torch.seed", TB_PIN_SET, "4294967295");
+    tb_pin_plan_free(p);
+    const struct tb_pin *threads = tb_pin_find("cpu.omp_threads"); /* of a file: nested ones */
+    assert_true(tb_pin_fits(threads, "4,2,1"));
+    assert_false(tb_pin_fits(threads, "4,,1"));
+    assert_false(tb_pin_fits(threads, "4,"));
+    assert_false(tb_pin_fits(tb_pin_find("cpu.torch_threads"), "4,2"));
+}
+
 static void test_plan__single_pins_come_and_go(void **state)
 {
     (void)state;
@@ -247,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan__profiles_begin_anew),
         cmocka_unit_test(test_plan__each_profile_and_pin_can_be_had),
+        cmocka_unit_test(test_plan__values_have_the_form_of_their_pin),
         cmocka_unit_test(test_plan__single_pins_come_and_go),
         cmocka_unit_test(test_plan__what_is_needed_comes_along),
         cmocka_unit_test(test_plan__of_a_conflict_the_named_one_stays),

@@ -63,7 +63,7 @@ contains err "pin torch.deterministic is left out: it conflicts with torch.warn_
 
 # bad words: nothing is run, no trace is left
 rm -f t.twinbit
-for word in strickt torch.sed torch.seed=abc '!nothing' torch.warn_only,torch.deterministic gone.pins ''; do
+for word in strickt torch.sed torch.seed=abc cpu.omp_threads=banana python.hashseed=random system.malloc_fill=300 '!nothing' torch.warn_only,torch.deterministic gone.pins ''; do
     expect 2 tb_run --pin "$word" -- touch ran
     lines err 1
     contains err "run: "
