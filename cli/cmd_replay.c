@@ -8,6 +8,7 @@
 
 #include "cli/record.h"
 #include "deterministic/plan.h"
+#include "deterministic/preload/log.h"
 #include "diff/diff.h"
 
 #define MAX_ARGS 1024
@@ -65,18 +66,36 @@ static bool good_name(const char *name)
     return *name && strlen(name) < 64 && !strchr(name, '/') && name[0] != '.';
 }
 
-static enum tb_status write_log(const struct replay *r, struct tb_trace *t, const char *name,
-                                struct tb_error *err)
+static enum tb_status corrupted(struct tb_error *err, const char *what, const char *name)
 {
-    char path[4200], key[128];
-    size_t n = 0, done = 0;
+    return tb_fail(err, TB_ERR_CORRUPT, "trace corrupted: %s '%.60s': record it again", what, name);
+}
 
-    if (!good_name(name))
-        return tb_fail(err, TB_ERR_CORRUPT, "the trace names a log '%.60s'", name);
-    (void)snprintf(key, sizeof(key), TB_DRAWS_LOG "%s", name);
-    const char *data = tb_trace_text(t, key, &n);
-    if (!data)
-        return tb_fail(err, TB_ERR_CORRUPT, "the trace lacks its log '%s'", name);
+/* A text that cannot be read tells where it is damaged */
+static enum tb_status lacks(struct tb_error *err, const struct tb_trace *t, const char *what,
+                            const char *name)
+{
+    const struct tb_error *why = tb_trace_text_error(t);
+
+    if (why->status == TB_ERR_NOTFOUND)
+        return tb_fail(err, TB_ERR_CORRUPT, "trace corrupted: it lacks %s '%.60s': record it again",
+                       what, name);
+    return tb_fail(err, why->status, "%s", why->text);
+}
+
+/* The line of the list with this name: hash and length are as they were when it was stored? */
+static bool is_whole(const char *data, size_t n, const char *hash, const char *bytes)
+{
+    return strtoull(bytes, NULL, 10) == n &&
+           strtoull(hash, NULL, 16) == tb_preload_hash(0, data, n);
+}
+
+static enum tb_status write_file(const struct replay *r, const char *name, const char *data,
+                                 size_t n, struct tb_error *err)
+{
+    char path[4200];
+    size_t done = 0;
+
     (void)snprintf(path, sizeof(path), "%s/%s", r->folder, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     while (fd >= 0 && done < n) {
@@ -92,21 +111,61 @@ static enum tb_status write_log(const struct replay *r, struct tb_trace *t, cons
                                 : tb_fail_sys(err, TB_ERR_IO, sys, "cannot write '%s'", path);
 }
 
+/* @line: NAME \t HASH \t BYTES */
+static enum tb_status write_log(const struct replay *r, struct tb_trace *t, char *line,
+                                struct tb_error *err)
+{
+    char *hash = strchr(line, '\t'), *bytes = hash ? strchr(hash + 1, '\t') : NULL, key[128];
+    size_t n = 0;
+
+    if (hash)
+        *hash++ = 0;
+    if (!bytes || !good_name(line))
+        return corrupted(err, "it names a log", line);
+    (void)snprintf(key, sizeof(key), TB_DRAWS_LOG "%s", line);
+    const char *data = tb_trace_text(t, key, &n);
+    if (!data)
+        return lacks(err, t, "its log", line);
+    if (!is_whole(data, n, hash, bytes + 1))
+        return corrupted(err, "another hash than stored, of its log", line);
+    return write_file(r, line, data, n, err);
+}
+
+/* Its last line has a hash of those before it */
+static enum tb_status check_list(const char *list, size_t n, struct tb_error *err)
+{
+    static const char end[] = "end\t0123456789abcdef\n";
+    size_t last = sizeof(end) - 1;
+    char line[sizeof(end)];
+
+    if (n >= last) {
+        (void)snprintf(line, sizeof(line), "end\t%016llx\n",
+                       (unsigned long long)tb_preload_hash(0, list, n - last));
+        if (memcmp(list + n - last, line, last) == 0)
+            return TB_OK;
+    }
+    return corrupted(err, "another hash than stored, of the list of its logs", TB_DRAWS_LIST);
+}
+
 static enum tb_status write_logs(struct replay *r, struct tb_trace *t, struct tb_error *err)
 {
     size_t n = 0;
     const char *list = tb_trace_text(t, TB_DRAWS_LIST, &n);
     enum tb_status st;
 
+    if (!list && tb_trace_text_error(t)->status != TB_ERR_NOTFOUND)
+        return lacks(err, t, "the list of its logs", TB_DRAWS_LIST);
     if (!list)
         return tb_fail(err, TB_ERR_UNSUPPORTED,
                        "this trace holds no decisions: record it with 'twinbit run --pin observe'");
-    st = tb_cli_scratch_make("replay", r->folder, sizeof(r->folder), err);
+    st = check_list(list, n, err);
+    if (st == TB_OK)
+        st = tb_cli_scratch_make("replay", r->folder, sizeof(r->folder), err);
     if (st != TB_OK)
         return st;
     char *copy = strndup(list, n), *rest = copy;
-    for (char *name; st == TB_OK && copy && (name = strsep(&rest, "\n")) != NULL;)
-        st = *name ? write_log(r, t, name, err) : TB_OK;
+    for (char *line; st == TB_OK && copy && (line = strsep(&rest, "\n")) != NULL;)
+        st = *line && strncmp(line, "end\t", 4) != 0 ? write_log(r, t, line, err) : TB_OK;
     free(copy);
     return st;
 }

@@ -368,16 +368,20 @@ static char *whole(const char *path, uint64_t bytes)
     return data;
 }
 
+/* The log as a text of the trace, and its line in the list of them */
 static enum tb_status keep(struct tb_store *store, const struct tb_draws *d, const char *name,
-                           uint64_t bytes, bool *kept, struct tb_error *err)
+                           uint64_t bytes, FILE *list, struct tb_error *err)
 {
     char path[TB_COL_TEXT], key[200];
 
     (void)snprintf(path, sizeof(path), "%s/%s", d->folder, name);
     (void)snprintf(key, sizeof(key), TB_DRAWS_LOG "%.150s", name);
     char *data = whole(path, bytes);
-    *kept = data != NULL;
     enum tb_status st = data ? tb_store_text(store, key, data, bytes, err) : TB_OK;
+    if (data)
+        (void)fprintf(list, "%s\t%016llx\t%llu\n", name,
+                      (unsigned long long)tb_preload_hash(0, data, bytes),
+                      (unsigned long long)bytes);
     free(data);
     return st;
 }
@@ -389,7 +393,6 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
     struct tb_preload_log *log = NULL;
     struct tb_preload_event e;
     struct counts c = {0};
-    bool kept = false;
     enum tb_status st = tb_preload_log_at(logs, i, &log, err);
 
     if (st == TB_ERR_FORMAT) { /* there was no room for its head */
@@ -418,9 +421,7 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
     d->unknown += c.unknown;
     d->others += c.others;
     d->folders += c.folders;
-    st = keep(store, d, tb_preload_logs_name(logs, i), f->end, &kept, err);
-    if (kept)
-        (void)fprintf(list, "%s\n", tb_preload_logs_name(logs, i));
+    st = keep(store, d, tb_preload_logs_name(logs, i), f->end, list, err);
     tb_preload_log_close(log);
     return st;
 }
@@ -438,6 +439,8 @@ enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct
     FILE *list = st == TB_OK ? open_memstream(&text, &n) : NULL;
     for (size_t i = 0; list && st == TB_OK && i < tb_preload_logs_count(logs); i++)
         st = one_log(d, logs, i, store, pins, list, err);
+    if (list && fflush(list) == 0) /* which has text and n brought up to now */
+        (void)fprintf(list, "end\t%016llx\n", (unsigned long long)tb_preload_hash(0, text, n));
     if (list && fclose(list) == 0 && st == TB_OK)
         st = tb_store_text(store, TB_DRAWS_LIST, text, n, err);
     tb_unreached_merge(&d->unreached, &d->seen);

@@ -244,6 +244,9 @@ const struct tb_trace_info *tb_trace_info(const struct tb_trace *t);
  * (borrowed) */
 const char *tb_trace_meta(struct tb_trace *t, const char *key);
 const char *tb_trace_text(struct tb_trace *t, const char *key, size_t *n);
+/** tb_trace_text_error - why the last tb_trace_text() gave NULL: TB_ERR_NOTFOUND, or damage, told
+ * with its place; borrowed */
+const struct tb_error *tb_trace_text_error(const struct tb_trace *t);
 /** tb_trace_meta_at - i-th pair in key order; false past the end */
 bool tb_trace_meta_at(struct tb_trace *t, size_t i, const char **key, const char **value);
 const struct tb_trace_process *tb_trace_processes(struct tb_trace *t, size_t *n);

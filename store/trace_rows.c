@@ -136,6 +136,11 @@ const char *tb_trace_text(struct tb_trace *t, const char *key, size_t *n)
     return x->bytes;
 }
 
+const struct tb_error *tb_trace_text_error(const struct tb_trace *t)
+{
+    return &t->read_error;
+}
+
 /* ---------------------------------------------------------------- strings, ranges, sites */
 
 /* The one row with this id, or NULL: not there, damaged (then t->read_error says so). */

@@ -54,6 +54,34 @@ contains err "the command stands behind '--'"
 expect 127 "$TWINBIT" replay --force -o e.twinbit a.twinbit -- no-such-command
 [ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
 
+# damage is called so, whatever it hit: a log (other bytes, none), the list of them, a text that cannot be read
+cat >damage.py <<'END'
+import shutil, sqlite3, sys
+kind, path = sys.argv[1], sys.argv[2]
+shutil.copy("a.twinbit", path)
+db = sqlite3.connect(path)
+log = db.execute("SELECT name FROM texts WHERE name LIKE 'pins.log/%' ORDER BY name").fetchone()[0]
+key = "pins.logs" if kind.startswith("list") else log
+(bytes_, data) = db.execute("SELECT totalBytes, data FROM texts WHERE name = ? AND part = 0", (key,)).fetchone()
+if kind.endswith("gone"):
+    db.execute("DELETE FROM texts WHERE name = ?", (key,))
+elif kind.endswith("swapped"):  # another log in its place, or the list of another run
+    other = "pins.asked.none" if kind.startswith("list") else db.execute(
+        "SELECT name FROM texts WHERE name LIKE 'pins.log/%' AND name != ? ORDER BY name", (log,)).fetchone()[0]
+    row = db.execute("SELECT totalBytes, data FROM texts WHERE name = ?", (other,)).fetchone()
+    db.execute("UPDATE texts SET totalBytes = ?, data = ? WHERE name = ?", (*row, key))
+elif kind.endswith("broken"):
+    db.execute("UPDATE texts SET data = ? WHERE name = ?", (data[:len(data) // 2] + b"\0\0\0\0" + data[len(data) // 2 + 4:], key))
+db.commit()
+END
+if "$PYTHON" -c 'import sqlite3'; then
+    for kind in log-gone log-swapped log-broken list-broken; do
+        "$PYTHON" damage.py $kind damaged.twinbit || fail "cannot damage it: $kind"
+        expect 2 "$TWINBIT" replay --force -o c.twinbit damaged.twinbit
+        contains err "corrupted"
+    done
+fi
+
 # strict: the same numbers in each run, from the seed, in the log as well
 expect 0 run -o s.twinbit --pin strict -- "$PYTHON" job.py
 cp out strict
