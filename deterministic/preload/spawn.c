@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -129,6 +130,61 @@ TB_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
     before_exec();
     look_for(file, envp);
     return TB_NEXT(execvpe)(file, argv, envp);
+}
+
+/* libc does these inside itself. The arguments go into memory of this call's, as its own do. */
+static size_t count_of(va_list ap)
+{
+    size_t n = 1;
+
+    while (va_arg(ap, char *))
+        n++;
+    return n;
+}
+
+static void take(char **argv, const char *first, size_t n, va_list ap)
+{
+    argv[0] = (char *)(uintptr_t)first; /* NOLINT: as exec has it */
+    for (size_t i = 1; i <= n; i++)
+        argv[i] = va_arg(ap, char *);
+}
+
+/* @argv: the arguments of this call, NULL behind them, in memory of its own */
+#define TAKE_ARGUMENTS(first)                                                                      \
+    va_list ap;                                                                                    \
+    va_start(ap, first);                                                                           \
+    size_t n = count_of(ap);                                                                       \
+    va_end(ap);                                                                                    \
+    char **argv = __builtin_alloca((n + 1) * sizeof(char *));                                      \
+    va_start(ap, first);                                                                           \
+    take(argv, first, n, ap)
+
+TB_EXPORT int execl(const char *path, const char *arg, ...)
+{
+    TAKE_ARGUMENTS(arg);
+    va_end(ap);
+    before_exec();
+    (void)look_at(AT_FDCWD, path, environ);
+    return TB_NEXT(execv)(path, argv);
+}
+
+TB_EXPORT int execlp(const char *file, const char *arg, ...)
+{
+    TAKE_ARGUMENTS(arg);
+    va_end(ap);
+    before_exec();
+    look_for(file, environ);
+    return TB_NEXT(execvp)(file, argv);
+}
+
+TB_EXPORT int execle(const char *path, const char *arg, ...)
+{
+    TAKE_ARGUMENTS(arg);
+    char *const *envp = va_arg(ap, char *const *);
+    va_end(ap);
+    before_exec();
+    (void)look_at(AT_FDCWD, path, envp);
+    return TB_NEXT(execve)(path, argv, envp);
 }
 
 static const char *of_descriptor(int fd, char out[32])

@@ -10,7 +10,8 @@
 static const char exported[] =
     "_ZNSt13random_device9_M_getvalEv\n__open64_2\n__open_2\n__openat64_2\n__openat_2\n__pread64_"
     "chk\n__pread_chk\n__read_chk\n" ARC4 "clock_gettime\nclosedir\ndup\ndup2\ndup3\n"
-    "execv\nexecve\nexecveat\nexecvp\nexecvpe\nfcntl\nfcntl64\nfdopen\nfexecve\nfileno\n"
+    "execl\nexecle\nexeclp\nexecv\nexecve\nexecveat\nexecvp\nexecvpe\nfcntl\nfcntl64\nfdopen\nfexec"
+    "ve\nfileno\n"
     "fileno_"
     "unlocked\nfopen\nfopen64\ngetentropy\ngetrandom\ngettimeofday\nglob\nglob64\ninitstate\nmkdtem"
     "p\n"

@@ -338,7 +338,16 @@ static const char starts[] =
     "    if (fork() == 0) {\n        fexecve(open(\"static\", O_RDONLY | O_CLOEXEC), v, environ);\n"
     "        _exit(1);\n    }\n"
     "    if (fork() == 0) {\n        execle(\"./plain\", \"plain\", (char *)0, environ);\n"
-    "        _exit(1);\n    }\n    return end(6);\n}\n";
+    "        _exit(1);\n    }\n"
+    "    if (fork() == 0) {\n        execle(\"./plain\", \"plain\", \"a\", (char *)0, none);\n"
+    "        _exit(1);\n    }\n"
+    "    if (vfork() == 0) {\n        execl(\"./static\", \"static\", \"a\", \"b\", (char *)0);\n"
+    "        _exit(1);\n    }\n"
+    "    if (fork() == 0) {\n"
+    "        execlp(\"sh\", \"sh\", \"-c\", \"test $0$1$2 = abc || kill -9 $PPID\", \"a\", \"b\", "
+    "\"c\",\n"
+    "               (char *)0);\n"
+    "        _exit(1);\n    }\n    return end(9);\n}\n";
 
 static void test_preload_programs__what_it_will_not_be_in_is_written_down(void **state)
 {
@@ -351,8 +360,8 @@ static void test_preload_programs__what_it_will_not_be_in_is_written_down(void *
     assert_true(build("gcc -Wno-nonnull", "starts.c", "starts", starts));
     (void)snprintf(command, sizeof(command), "sh -c 'cd %s && PATH=.:$PATH && ./starts'", folder);
     struct told t = told_by(command);
-    assert_int_equal(t.count[TB_REACH_STATIC], 4);
-    assert_int_equal(t.count[TB_REACH_ENVIRONMENT], 1);
+    assert_int_equal(t.count[TB_REACH_STATIC], 5);
+    assert_int_equal(t.count[TB_REACH_ENVIRONMENT], 2);
     (void)snprintf(name, sizeof(name), "%s/static", folder);
     assert_string_equal(t.last[TB_REACH_STATIC], name);
     (void)snprintf(name, sizeof(name), "%s/plain", folder);
