@@ -49,7 +49,8 @@ static const struct tb_cli_option options[] = {
     {"--poison", NULL, TB_CLI_STRING, AT(poison), "A,B",
      "run 3 times, fresh memory filled with byte A, A, B: is memory read that nobody wrote?"},
     {"--stress", NULL, TB_CLI_FLAG, AT(stress), NULL,
-     "with -n N: N runs more with the order of threads disturbed; how often do runs differ?"},
+     "with -n N: N runs more with the order of threads and streams disturbed; how often do runs "
+     "differ?"},
     {"--times", "-n", TB_CLI_NUMBER, AT(times), "N",
      "run the job N times and say whether it repeats itself"},
     {"--attach", NULL, TB_CLI_CHOICE, AT(rec.attach), TB_CLI_ATTACH,

@@ -15,6 +15,7 @@ struct repeat {
     int first_status;
     uint64_t number;
     uint64_t differ[2];  /* runs that differ from the first: without, with stress */
+    bool own_seed;       /* of the software device: the user has set one */
     bool control_failed; /* --poison: two runs that were alike were not equal */
 };
 
@@ -77,7 +78,8 @@ static void choose_poison(struct repeat *r, struct tb_cli_recording *rec)
         rec->poison = TB_POISON(fill[r->number > 2], fill[0], fill[1]);
 }
 
-/* The software device's order follows from a seed: another one for each run under stress */
+/* The software device's order follows from a seed: another one for each run under stress, unless
+ * the user wants a certain one */
 static void choose_stress(const struct repeat *r, struct tb_cli_recording *rec)
 {
     char seed[24];
@@ -86,7 +88,7 @@ static void choose_stress(const struct repeat *r, struct tb_cli_recording *rec)
         return;
     rec->stress = r->number;
     (void)snprintf(seed, sizeof(seed), "%llu", (unsigned long long)r->number);
-    if (rec->device == TB_CLI_DEVICE_SOFTGPU)
+    if (rec->device == TB_CLI_DEVICE_SOFTGPU && !r->own_seed)
         (void)setenv("SOFTGPU_SEED", seed, 1);
 }
 
@@ -212,6 +214,7 @@ int tb_run_times(const struct tb_run *run)
     if (!r)
         return TB_EXIT_NOT_STARTED;
     r->run = run;
+    r->own_seed = getenv("SOFTGPU_SEED") != NULL;
     tb_run_prefix(run, r->prefix, sizeof(r->prefix));
     if (check_names(r, &err) != TB_OK) {
         (void)tb_cli_error("run", &err);

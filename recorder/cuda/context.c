@@ -125,6 +125,7 @@ static const char *prepare(struct tb_cu_ctx *c)
     if (!make_table(c))
         return "the table for fingerprints could not be made or registered";
     make_stream(c);
+    tb_cu_delay_load(c);
     return NULL;
 }
 
@@ -133,6 +134,7 @@ static void release(struct tb_cu_ctx *c)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
 
+    tb_cu_delay_unload(c);
     if (c->own && d->cuStreamDestroy_v2)
         (void)d->cuStreamDestroy_v2(c->own);
     if (c->slots && d->cuMemHostUnregister)

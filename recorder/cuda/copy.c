@@ -506,10 +506,31 @@ static bool may_leave(uint32_t id)
     }
 }
 
+static void delay(const struct tb_cuda_call *c)
+{
+    struct transfer t = {.name = NULL};
+    const struct form *f = form_of(c->id);
+
+    switch (c->id) {
+        CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : batch_stream(c, &t);
+        tb_cu_delay(t.stream, t.per_thread);
+        return;
+    default:
+        break;
+    }
+    if (f)
+        from_form(c, f, &t);
+    else if (!from_box(c, &t) && !from_value(c, &t))
+        return;
+    tb_cu_delay(t.stream, t.per_thread);
+}
+
 void tb_cu_copy_enter(struct tb_cuda_call *c)
 {
     struct tb_cu_work *w;
 
+    if (tb_cu_stresses())
+        delay(c);
     if (!(tb_cu_at_enter() || may_leave(c->id)) || !tb_cu_recording())
         return;
     w = begin(c);

@@ -278,7 +278,9 @@ struct tb_cu_ctx {
     uint32_t sms, table;
     CUmodule module;
     CUfunction few, batch, alike, strided, set_base, copy, fill;
-    CUstream own; /* run --poison: for what the program waits for; else NULL */
+    CUstream own;    /* run --poison: for what the program waits for; else NULL */
+    CUmodule delays; /* run --stress; else NULL */
+    CUfunction delay;
     struct tb_wire_slots *page;
     struct tb_wire_slot *slot;
     uint64_t ticket; /* next */
@@ -611,6 +613,7 @@ struct tb_cu {
     bool on_exit;                     /* the handler for the end is registered */
     bool ended;                       /* it ran once */
     bool chosen;                      /* a kernel that --kernel lets in was seen */
+    uint64_t delays;                  /* numbers that were drawn for them; atomic */
     bool recycles;                    /* a caching allocator has taken a block back; atomic */
 };
 extern struct tb_cu tb_cu;
@@ -774,6 +777,20 @@ void tb_cu_fill_none(const char *what);
 /** tb_cu_created, tb_cu_released - a handle of cuMemCreate */
 void tb_cu_created(const struct tb_cuda_call *c);
 void tb_cu_released(const struct tb_cuda_call *c);
+
+/* ---------------------------------------------------------------- delay.c */
+
+/** tb_cu_stresses - are streams to be disturbed (run --stress)? */
+static inline bool tb_cu_stresses(void)
+{
+    return tb_unlikely(tb_cu.config->stress != 0);
+}
+/** tb_cu_delay - the job queues something in @stream next: perhaps that has to wait a while.
+ * Without the lock */
+void tb_cu_delay(CUstream stream, bool per_thread);
+/** tb_cu_delay_load - into the context that is current; tb_cu_delay_unload - gives back */
+void tb_cu_delay_load(struct tb_cu_ctx *c);
+void tb_cu_delay_unload(struct tb_cu_ctx *c);
 
 /* ---------------------------------------------------------------- split.c (under the lock) */
 

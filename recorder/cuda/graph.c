@@ -242,6 +242,8 @@ static void launching(struct tb_cuda_call *c)
     struct tb_cu_exec *x = tb_cu_exec_of(p->hGraph);
     struct tb_cu_work *w;
 
+    if (tb_cu_stresses())
+        tb_cu_delay(p->hStream, per_thread);
     if (!x || tb_cu_capturing(p->hStream, per_thread))
         return;
     if (x->memory)

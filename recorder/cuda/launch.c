@@ -185,11 +185,24 @@ static bool is_host_function(const struct tb_cuda_call *c)
     return c->id == TB_CUDA_cuLaunchHostFunc || c->id == TB_CUDA_cuLaunchHostFunc_ptsz;
 }
 
+static void delay(const struct tb_cuda_call *c)
+{
+    const struct tb_cuLaunchHostFunc_params *p = c->params;
+    struct launch l;
+
+    if (is_host_function(c))
+        tb_cu_delay(p->hStream, c->id == TB_CUDA_cuLaunchHostFunc_ptsz);
+    else if (read_call(c, &l))
+        tb_cu_delay(l.stream, l.per_thread);
+}
+
 /* Only called where there are launches that must be looked at before they are queued. */
 void tb_cu_launch_enter(struct tb_cuda_call *c)
 {
     struct launch l;
 
+    if (tb_cu_stresses())
+        delay(c);
     if (is_host_function(c) || !tb_cu_recording())
         return;
     if (!read_call(c, &l)) {

@@ -3,7 +3,7 @@
  * are ordered, if they are, is the argument (of two devices: those that begin with "device");
  * tests/e2e/t051-diff-stream-races.sh says what diff must say. What is read leads to a result that
  * depends on the order of blocks, too: so two runs with other seeds differ even if the streams are
- * in order.
+ * in order; but "one" and a case launch one block each.
  *
  * usage: streams CASE [DESCRIPTORS]; start at main()
  */
@@ -73,6 +73,7 @@ static CUdeviceptr a, b, other;
 static CUstream first, second;
 static CUevent event;
 static unsigned *pinned;
+static unsigned blocks = BLOCKS;
 
 static void ok(CUresult result, int line)
 {
@@ -122,14 +123,14 @@ static void do_fill(CUdeviceptr p, CUstream s)
     unsigned v = 5;
     void *params[] = {&p, &v};
 
-    OK(cu.cuLaunchKernel(fill, BLOCKS, 1, 1, 64, 1, 1, 0, s, params, NULL));
+    OK(cu.cuLaunchKernel(fill, blocks, 1, 1, 64, 1, 1, 0, s, params, NULL));
 }
 
 static void do_take(CUstream s)
 {
     void *params[] = {&a, &b};
 
-    OK(cu.cuLaunchKernel(take, BLOCKS, 1, 1, 64, 1, 1, 0, s, params, NULL));
+    OK(cu.cuLaunchKernel(take, blocks, 1, 1, 64, 1, 1, 0, s, params, NULL));
 }
 
 static void poll(CUresult (*query)(void *), void *of)
@@ -233,6 +234,10 @@ int main(int argc, char **argv)
     static unsigned result[N + 1], pageable[N];
     unsigned sum = 0;
 
+    if (strncmp(how, "one", 3) == 0) {
+        blocks = 1;
+        how += 3;
+    }
     begin(strcmp(how, "legacy") == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
           argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0);
     if (strcmp(how, "early") == 0) /* recorded before there is anything to wait for */
