@@ -31,7 +31,7 @@ contains err "uninitialised-read: use of 4 bytes of memory"
 contains err "in kernel 'twice'"
 
 # memory that nobody reads, or that is copied along and not looked at
-for case in parts carried graph; do
+for case in parts carried graph rows; do
     poison 0 alloc $case
     contains out "no read of memory that nobody wrote was seen"
     poison 0 alloc $case --inputs

@@ -35,6 +35,7 @@
     X(cuMemUnmap)                                                                                  \
     X(cuMemSetAccess)                                                                              \
     X(cuMemcpyDtoH)                                                                                \
+    X(cuMemcpy2D)                                                                                  \
     X(cuMemcpyDtoD)                                                                                \
     X(cuMemcpyHtoD)                                                                                \
     X(cuLaunchKernel)                                                                              \
@@ -220,6 +221,33 @@ static void from_host(CUdeviceptr a, CUdeviceptr b)
     free(block);
 }
 
+/* Two rows with a gap between them, which nobody writes or reads. */
+static void rows(CUdeviceptr a, CUdeviceptr b)
+{
+    unsigned block[128] = {1, 2, 3};
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = block,
+                          .srcPitch = 256,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = a,
+                          .dstPitch = 1024,
+                          .WidthInBytes = 256,
+                          .Height = 2};
+
+    OK(cu.cuMemcpy2D(&copy));
+    launch(twice, a + 1024, b, 64);
+    bring(b, 64, "rows");
+    copy = (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = a,
+                           .srcPitch = 1024,
+                           .dstMemoryType = CU_MEMORYTYPE_HOST,
+                           .dstHost = block,
+                           .dstPitch = 256,
+                           .WidthInBytes = 256,
+                           .Height = 2};
+    OK(cu.cuMemcpy2D(&copy));
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -234,6 +262,10 @@ int main(int argc, char **argv)
     if (strncmp(what, "graph", 5) == 0) {
         by_graph(twice, a, b, strcmp(what, "graph") == 0 ? HALF : HALF + 64);
         bring(b, HALF, what);
+        return 0;
+    }
+    if (strcmp(what, "rows") == 0) {
+        rows(a, b);
         return 0;
     }
     launch(number, a, 0, HALF);
