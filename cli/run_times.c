@@ -41,7 +41,8 @@ static enum tb_status check_names(struct repeat *r, struct tb_error *err)
     return st;
 }
 
-/* The report of the first pair that is not identical stands in full, the others have their line */
+/* The report of the first pair that is not identical stands in full, and the first of one that
+ * differs; the others have their line */
 static int compare(const struct repeat *r, int worst)
 {
     struct tb_diff_report *report = NULL;
@@ -51,7 +52,8 @@ static int compare(const struct repeat *r, int worst)
         return tb_cli_error("run", &err);
     int verdict = (int)report->verdict;
     printf("run 1 and run %llu: %s\n", (unsigned long long)r->number, report->reason);
-    if (verdict != TB_EXIT_OK && worst == TB_EXIT_OK)
+    if ((verdict != TB_EXIT_OK && worst == TB_EXIT_OK) ||
+        (verdict == TB_EXIT_DIFFERS && worst == TB_EXIT_UNKNOWN))
         tb_diff_text(report, stdout, tb_cli_colour());
     tb_diff_free(report);
     return verdict;

@@ -333,6 +333,8 @@ void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint
     uint32_t before = w->n;
 
     w->leaves = to_host && (!rows || rows->width) && w->kind != TB_EV_GRAPH;
+    if (to_host && !w->leaves && src_bytes && !is_hosts(tb_cu_alloc_at(src)))
+        tb_cu_fill_unhashed();
     if (src_bytes)
         tb_cu_add_range(w, 'r', src, src_bytes, "src");
     if (w->leaves && rows)

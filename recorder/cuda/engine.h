@@ -614,6 +614,7 @@ struct tb_cu {
     bool ended;                       /* it ran once */
     bool chosen;                      /* a kernel that --kernel lets in was seen */
     uint64_t delays;                  /* numbers that were drawn for them; atomic */
+    bool unhashed;                    /* run --poison: a copy to the host was not; atomic */
     bool recycles;                    /* a caching allocator has taken a block back; atomic */
 };
 extern struct tb_cu tb_cu;
@@ -774,6 +775,13 @@ void tb_cu_fill_host(uint64_t base, uint64_t bytes);
 void tb_cu_fill_mapped(uint64_t base, uint64_t bytes);
 /** tb_cu_fill_none - a row, if it is to be filled and is not */
 void tb_cu_fill_none(const char *what);
+/** tb_cu_fill_unhashed - what a copy brings to the host is not hashed; tb_cu_fill_told - a row, if
+ * that was so. The first anywhere, the second without the lock */
+static inline void tb_cu_fill_unhashed(void)
+{
+    __atomic_store_n(&tb_cu.unhashed, true, __ATOMIC_RELAXED);
+}
+void tb_cu_fill_told(void);
 /** tb_cu_created, tb_cu_released - a handle of cuMemCreate */
 void tb_cu_created(const struct tb_cuda_call *c);
 void tb_cu_released(const struct tb_cuda_call *c);

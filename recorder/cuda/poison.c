@@ -23,6 +23,12 @@ void tb_cu_fill_none(const char *what)
         tb_cu_cover(1, TB_REC_NO_SEQ, "poison", what, "it is not filled");
 }
 
+void tb_cu_fill_told(void)
+{
+    if (__atomic_exchange_n(&tb_cu.unhashed, false, __ATOMIC_RELAXED))
+        tb_cu_cover(1, TB_REC_NO_SEQ, "poison", "a copy to the host", "it is not hashed");
+}
+
 static bool fill(const struct tb_cu_ctx *c, CUstream stream, bool per_thread, uint64_t base,
                  uint64_t bytes)
 {

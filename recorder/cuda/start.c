@@ -142,6 +142,8 @@ void tb_cuda_exit(struct tb_cuda_call *call)
     if (tb_unlikely(call->result != CUDA_SUCCESS))
         tb_cu_fault(call);
     exits[kind](call);
+    if (tb_cu_fills())
+        tb_cu_fill_told();
     tb_cu.api->leave();
     errno = saved;
 }
@@ -166,6 +168,8 @@ void tb_cuda_legal(void)
         tb_cu_work_end(w);
     if (asks)
         tb_cu_kernels_ask();
+    if (tb_cu_fills())
+        tb_cu_fill_told();
     tb_cu.api->leave();
     errno = saved;
 }

@@ -342,6 +342,16 @@ static void hash_late(struct tb_cu_work *w)
     }
 }
 
+/* What leaves for the host tells whether memory was read that nobody wrote (run --poison). */
+static void look_for_unhashed(const struct tb_cu_work *w)
+{
+    for (uint32_t i = 0; w->leaves && i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if (a->mode == 'r' && !(a->flags & TB_CU_ARRIVED) && (!a->table || a->rate > 1))
+            tb_cu_fill_unhashed();
+    }
+}
+
 static void hash_end(struct tb_cu_work *w)
 {
     struct tb_cu_visit v;
@@ -381,6 +391,8 @@ void tb_cu_work_end(struct tb_cu_work *w)
     }
     if (w->n)
         hash_end(w);
+    if (tb_cu_fills())
+        look_for_unhashed(w);
     tb_cu_add_order(w);
     tb_cu_work_write(w);
 }

@@ -7,6 +7,7 @@
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #define N 512u    /* words of an allocation */
 #define HALF 256u /* that are written */
 #define VMM (2u << 20)
+#define LARGE 65536u
 
 #define CUDA_FUNCTIONS(X)                                                                          \
     X(cuInit)                                                                                      \
@@ -36,6 +38,7 @@
     X(cuMemSetAccess)                                                                              \
     X(cuMemcpyDtoH)                                                                                \
     X(cuMemcpy2D)                                                                                  \
+    X(cuMemcpyDtoHAsync)                                                                           \
     X(cuMemcpyDtoD)                                                                                \
     X(cuMemcpyHtoD)                                                                                \
     X(cuLaunchKernel)                                                                              \
@@ -188,6 +191,32 @@ static void by_graph(CUfunction f, CUdeviceptr a, CUdeviceptr b, unsigned words)
     OK(cu.cuGraphLaunch(exec, stream));
 }
 
+/* More than the host hashes itself, or by a node of a graph. */
+static void leave(bool graph, bool only)
+{
+    CUdeviceptr p;
+    void *to;
+
+    OK(cu.cuMemAlloc(&p, LARGE));
+    OK(cu.cuMemAllocHost(&to, LARGE));
+    if (graph) {
+        CUgraph g;
+        CUgraphExec exec;
+        OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        launch(number, p, 0, HALF);
+        OK(cu.cuMemcpyDtoHAsync(to, p, LARGE, stream));
+        OK(cu.cuStreamEndCapture(stream, &g));
+        OK(cu.cuGraphInstantiateWithFlags(&exec, g, 0));
+        OK(cu.cuGraphLaunch(exec, stream));
+        OK(cu.cuStreamSynchronize(stream));
+    } else {
+        if (!only)
+            launch(number, p, 0, HALF);
+        OK(cu.cuStreamSynchronize(stream));
+        OK(cu.cuMemcpyDtoH(to, p, LARGE));
+    }
+}
+
 /* Physical memory that is mapped once more holds what it held. */
 static void again(void)
 {
@@ -256,6 +285,10 @@ int main(int argc, char **argv)
     const char *what = argv[2];
     if (strcmp(what, "again") == 0) {
         again();
+        return 0;
+    }
+    if (strncmp(what, "large", 5) == 0) {
+        leave(strcmp(what, "large_graph") == 0, strcmp(what, "large_only") == 0);
         return 0;
     }
     CUdeviceptr a = memory(argv[1]), b = memory(argv[1]);
