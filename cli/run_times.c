@@ -185,7 +185,7 @@ static int print_poison(const struct repeat *r, int verdict)
             "memory is read that nobody wrote: runs with fresh memory 0x%02x are equal, one with "
             "0x%02x is not\n",
             fill[0], fill[1]);
-    else if (verdict == TB_EXIT_OK && print_unfilled(r->now))
+    else if (print_unfilled(r->now))
         verdict = TB_EXIT_UNKNOWN;
     else if (verdict == TB_EXIT_OK)
         printf(

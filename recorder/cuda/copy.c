@@ -533,6 +533,8 @@ void tb_cu_copy_enter(struct tb_cuda_call *c)
 
     if (tb_cu_stresses())
         delay(c);
+    if (tb_cu_fills() && is_dtoh(c->id) && !tb_cu_tls.op_depth && !tb_cu_recording())
+        tb_cu_fill_unhashed(); /* by the level, --steps or a pause; of an operator its tap knows */
     if (!(tb_cu_at_enter() || may_leave(c->id)) || !tb_cu_recording())
         return;
     w = begin(c);
