@@ -41,4 +41,27 @@ expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" job.py ch
 matches out ' hit 0 miss 2$'
 contains out "replay: not the same: "
 matches err 'pin compile.inductor_cache: [0-9]+ files are not in the frozen cache: '
+
+# a choice by timing: it is read in the replay, and the file of timings stays as it was
+cat >tuned.py <<'END'
+import torch
+import torch._inductor.config as inductor
+from torch._dynamo.utils import counters
+inductor.freezing = True  # the library's product or a kernel of Inductor's own
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU()).eval()
+with torch.no_grad():
+    print(torch.compile(model, mode="max-autotune")(torch.randn(64, 64)).sum().item().hex(), end=" ")
+print("timed", counters["inductor"]["select_algorithm_autotune"])
+END
+expect 0 "$TWINBIT" run --force -o a.twinbit --pin compile.inductor_cache -- "$PYTHON" tuned.py
+if grep -q ' timed 0$' out; then
+    echo "nothing was chosen by timing on this CPU: not tested"
+else
+    expect 0 "$TWINBIT" replay --force -o b.twinbit a.twinbit
+    matches out ' timed 0$'
+    "$TWINBIT" show b.twinbit coverage >rows
+    lacks rows "cache: cache/"
+fi
 [ -z "$(ls -d tmp/twinbit* other/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp other)"
