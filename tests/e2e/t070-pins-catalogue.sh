@@ -5,7 +5,7 @@ cp out all
 matches all '^  python\.hashseed +env +basic +order of sets'
 matches all '^  cuda\.launch_blocking +env +alone +'
 matches all '^  nccl\.ranks +none +strict +'
-matches all '^  data\.distributed_sampler +none +- +'
+matches all '^  system\.syscalls +process +alone +'
 [ "$(head -n 1 all)" = "Python and NumPy" ] || fail "the first line is no title"
 rows=$(grep -c '^  [a-z][a-z0-9]*\.[a-z0-9_]* ' all)
 [ "$rows" -ge 45 ] || fail "$rows pins"

@@ -1,6 +1,6 @@
 /*
  * Memory that is written in part, and what is made of it: the program of
- * tests/e2e/t083-run-poison-cuda.sh. KIND says how the memory is allocated, CASE what is read of
+ * tests/e2e/t091-run-poison-cuda.sh. KIND says how the memory is allocated, CASE what is read of
  * it.
  *
  * usage: poison KIND CASE; start at main()
