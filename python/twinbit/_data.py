@@ -37,12 +37,18 @@ def _is_plain(value, depth=0):
         all(_is_plain(v, depth + 1) for v in value)
 
 
+def _is_number(value):
+    """Tensors are numbers as well, but to ask one is an operator that the job did not call."""
+    return type(value) is int or type(value).__module__ == "numpy" and hasattr(value, "__index__")
+
+
 def _pack(index):
     """One byte for its kind, then 4 or 8 bytes a sample; what is no number is a checksum, or nothing is known of it."""
     several = type(index) in (list, tuple)
-    for kind, code in zip("Iq" if several else "is", "Iq"):
+    batch = index if several else [index]
+    for kind, code in zip("Iq" if several else "is", "Iq") if all(map(_is_number, batch)) else ():
         try:
-            return kind.encode() + array.array(code, index if several else [index]).tobytes()
+            return kind.encode() + array.array(code, batch).tobytes()
         except (TypeError, OverflowError, ValueError):
             pass
     return b"h%08x" % binascii.crc32(repr(index).encode()) if _is_plain(index) else _OTHER
@@ -53,12 +59,17 @@ def _unpack(value, natural):
     kind = {b"I": "I", b"i": "I", b"q": "q", b"s": "q"}.get(value[:1])
     if kind is None:
         return None
-    batch = array.array(kind, value[1:]).tolist()
-    if value[:1] in b"is":
-        return batch[0]
-    if natural is not _OVER and len(natural) and type(natural[0]) is not int:
-        batch = [type(natural[0])(i) for i in batch]
-    return tuple(batch) if type(natural) is tuple else batch
+    batch, several = array.array(kind, value[1:]).tolist(), value[:1] in b"Iq"
+    if natural is not _OVER:
+        like = natural if type(natural) in (list, tuple) else [natural]
+        if several != (like is natural) or not all(map(_is_number, like)):
+            return None
+        if like and type(like[0]) is not int:
+            try:
+                batch = [type(like[0])(i) for i in batch]
+            except (TypeError, ValueError, OverflowError):
+                return None
+    return tuple(batch) if type(natural) is tuple else batch if several else batch[0]
 
 
 def _shape(loader, arrivals):

@@ -17,6 +17,7 @@ STREAM, PARTED, COMPLETION, ARRIVAL, INDICES, PASS = 80, 81, 88, 89, 90, 91
 _FROM_LOG, _OTHER_CALLER, _PUT_BACK = 1 << 2, 1 << 4, 1 << 8  # enum tb_preload_mark
 _CUT = 1 << 5
 _HEAD = "<QHHIQIIQQQQ"  # struct tb_preload_record
+_MOST = 48 << 20  # bytes that one process writes: the rest of its log, and with it the log, must fit as well
 _FIRST_PATIENCE, _LATER_PATIENCE = 10.0, 1.0  # seconds
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -26,6 +27,7 @@ _local = threading.local()
 _functions = None  # of the library; False: there is none
 _generation = 0  # forks since the program started, as this process counts them
 _late = 0  # waits for what did not come
+_bytes = 0  # written by this process
 
 
 def _load():
@@ -54,9 +56,9 @@ def _library():
 
 
 def _in_child():
-    global _generation, _functions, _late
+    global _generation, _functions, _late, _bytes
     _generation += 1
-    _functions, _late = None, 0
+    _functions, _late, _bytes = None, 0, 0
     _local.__dict__.clear()
 
 
@@ -135,6 +137,10 @@ class Stream:
         self._put(STREAM, marks, 0, texts)
 
     def _put(self, kind, marks, n, value):
+        global _bytes
+        if _bytes > _MOST and kind != PARTED:
+            return
+        _bytes += 80 + len(value)
         took = (time.monotonic_ns() - self._began) // 1000
         self._library.twinbit_pins_decide(kind | marks << 16, self._key, n, took, value, len(value))
 

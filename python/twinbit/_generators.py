@@ -8,6 +8,7 @@ data.base_seed, and differs from pass to pass) and the place where they were fou
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 
@@ -87,9 +88,9 @@ def _way(value):
 def _inside(value):
     """(name, value) of what an object holds by itself; no property is asked."""
     if isinstance(value, dict):
-        return [(f"[{key!r}]"[:40], held) for key, held in value.items()]
+        return [(f"[{key!r}]"[:40], held) for key, held in itertools.islice(value.items(), _MOST)]
     if isinstance(value, (list, tuple)):
-        return [(f"[{i}]", held) for i, held in enumerate(value)]
+        return [(f"[{i}]", held) for i, held in enumerate(itertools.islice(value, _MOST))]
     if isinstance(value, type) or type(value).__module__ in ("builtins", "types"):
         return []
     try:
@@ -109,7 +110,7 @@ def find(dataset):
             continue
         if depth == _DEEPEST:
             continue
-        for name, held in _inside(value)[:_MOST]:
+        for name, held in _inside(value):
             if id(held) not in seen and not isinstance(held, (int, float, str, bytes, bool, type(None))):
                 seen.add(id(held))
                 waiting.append((place + name, held, depth + 1))
