@@ -2,7 +2,7 @@
  * Pins of a run: put into the job's environment and process, handed to what reads them back, and
  * what that said. The plan itself is deterministic/plan.h's. The front's; one thread.
  */
-#include "collector/collector_internal.h"
+#include "collector/pins.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -13,37 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "deterministic/plan.h"
+#include "collector/collector_internal.h"
 
 #define MAX_ROWS 16384u
-#define MAX_LINES 12u
-#define VALUE_TEXT 160
-#define NCCL_PROFILER "NCCL_PROFILER_PLUGIN"
-
-/* What one process said of one pin, the newest that matters */
-struct row {
-    pid_t pid;
-    uint32_t index; /* order of attach of the process then known by this pid, 0: none */
-    size_t choice;
-    bool part; /* of several that the process said of this pin, told apart by `where` */
-    enum tb_pin_state state;
-    uint64_t changes;
-    char step[24], value[VALUE_TEXT], where[VALUE_TEXT];
-    char argv[VALUE_TEXT]; /* of a process that had not attached then */
-};
-
-struct tb_pins {
-    struct tb_pin_plan *plan;        /* a copy: what "@cache" stands for is put into it */
-    const struct tb_pin_plan *asked; /* as it was asked for */
-    struct tb_pin *variable;         /* of each choice that another variable holds, its pin */
-    bool *jobs;              /* of each choice: the job's environment or process has its own */
-    char (*own)[VALUE_TEXT]; /* ... and this */
-    bool refused_aslr;
-    char path[160];
-    char profiler[VALUE_TEXT]; /* of NCCL, which the job has by itself; "": it gets ours */
-    struct row *row;
-    uint32_t rows, room;
-};
 
 static struct tb_pin_plan *copy_plan(const struct tb_pin_plan *plan)
 {
@@ -56,7 +28,8 @@ static struct tb_pin_plan *copy_plan(const struct tb_pin_plan *plan)
         return NULL;
     }
     *copy = *plan;
-    copy->choice = memcpy(choice, plan->choice, plan->count * sizeof(*choice));
+    memcpy(choice, plan->choice, plan->count * sizeof(*choice));
+    copy->choice = choice;
     return copy;
 }
 
@@ -107,12 +80,6 @@ void tb_pins_give(struct tb_pins *p, const char *id, const char *name, const cha
     p->plan->choice[i].pin = &p->variable[i];
 }
 
-/* What a user calls the value: not the folder that this run made */
-static const char *value_of(const struct tb_pins *p, size_t i)
-{
-    return p->asked->choice[i].value;
-}
-
 /* The next name of "A, B"; NULL at the end */
 static const char *next_name(const char *at, char *name, size_t size)
 {
@@ -132,7 +99,7 @@ static bool jobs_own(struct tb_pins *p, size_t i, const char *value)
 
     if (!value || c->add || strcmp(value, c->value) == 0)
         return false;
-    (void)snprintf(p->own[i], VALUE_TEXT, "%s", *value ? value : "(empty)");
+    (void)snprintf(p->own[i], TB_PINS_VALUE, "%s", *value ? value : "(empty)");
     p->jobs[i] = !p->plan->force;
     return p->jobs[i];
 }
@@ -206,7 +173,7 @@ static bool asks_nccl(const struct tb_pin_plan *plan)
 static bool set_profiler(struct tb_pins *p, char **env, size_t *count, const char *libdir)
 {
     enum { NCCL_PATH = 254 };
-    const char *own = tb_environment_value(env, NCCL_PROFILER);
+    const char *own = tb_environment_value(env, TB_PINS_NCCL_PROFILER);
     char path[TB_COL_TEXT];
 
     if (!asks_nccl(p->plan))
@@ -216,7 +183,7 @@ static bool set_profiler(struct tb_pins *p, char **env, size_t *count, const cha
         return true;
     }
     int n = snprintf(path, sizeof(path), "%s/libtwinbit_nccl.so", libdir);
-    return n > NCCL_PATH || tb_environment_set(env, count, NCCL_PROFILER, path, 0, true);
+    return n > NCCL_PATH || tb_environment_set(env, count, TB_PINS_NCCL_PROFILER, path, 0, true);
 }
 
 bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const char *libdir)
@@ -311,11 +278,11 @@ void tb_pins_in_child(const struct tb_pins *p, struct tb_pins_began *out)
 
 /* @part: the place that tells it from other rows of this pin, "" for the one of the whole process
  */
-static struct row *find_row(struct tb_pins *p, pid_t pid, size_t choice, const char *part)
+static struct tb_pins_row *find_row(struct tb_pins *p, pid_t pid, size_t choice, const char *part)
 {
     for (uint32_t i = 0; i < p->rows; i++)
         if (p->row[i].pid == pid && p->row[i].choice == choice && p->row[i].part == !!*part &&
-            (!*part || strncmp(p->row[i].where, part, VALUE_TEXT - 1) == 0))
+            (!*part || strncmp(p->row[i].where, part, TB_PINS_VALUE - 1) == 0))
             return &p->row[i];
     if (p->rows == MAX_ROWS)
         return NULL;
@@ -327,8 +294,8 @@ static struct row *find_row(struct tb_pins *p, pid_t pid, size_t choice, const c
         p->row = grown;
         p->room = room;
     }
-    struct row *r = &p->row[p->rows++];
-    *r = (struct row){.pid = pid, .choice = choice, .part = *part != 0};
+    struct tb_pins_row *r = &p->row[p->rows++];
+    *r = (struct tb_pins_row){.pid = pid, .choice = choice, .part = *part != 0};
     return r;
 }
 
@@ -339,8 +306,8 @@ static bool good(enum tb_pin_state state)
 }
 
 /* What was lost stays lost, whatever is seen later; the first change is the one that is told. */
-static void take(struct row *r, enum tb_pin_state state, const char *step, const char *value,
-                 const char *where)
+static void take(struct tb_pins_row *r, enum tb_pin_state state, const char *step,
+                 const char *value, const char *where)
 {
     if (state == TB_PIN_WAS_CHANGED && r->changes++)
         return;
@@ -382,14 +349,14 @@ static void take_line(struct tb_pins *p, pid_t pid, uint32_t index, char *line)
         state = TB_PIN_WAS_JOB;
     if (c->request == TB_PIN_UNBUILT)
         state = TB_PIN_WAS_UNBUILT;
-    struct row *r = find_row(p, pid, choice, part);
+    struct tb_pins_row *r = find_row(p, pid, choice, part);
     if (!r)
         return;
     r->index = index ? index : r->index;
     if (!r->index && !r->argv[0])
         read_command(pid, r->argv, sizeof(r->argv));
-    bool folder = c->value && c->value != value_of(p, choice) &&
-                  strncmp(c->value, field[3], VALUE_TEXT - 8) == 0;
+    bool folder = c->value && c->value != tb_pins_value_of(p, choice) &&
+                  strncmp(c->value, field[3], TB_PINS_VALUE - 8) == 0;
     take(r, state, field[2], folder ? "a folder of this run" : field[3], field[4]);
 }
 
@@ -410,9 +377,9 @@ void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *
                  enum tb_pin_state state, const char *value)
 {
     const struct tb_pin_choice *c = p ? tb_pin_choice_of(p->plan, id) : NULL;
-    struct row *r = c && c->request != TB_PIN_LEAVE
-                        ? find_row(p, pid, (size_t)(c - p->plan->choice), "")
-                        : NULL;
+    struct tb_pins_row *r = c && c->request != TB_PIN_LEAVE
+                                ? find_row(p, pid, (size_t)(c - p->plan->choice), "")
+                                : NULL;
 
     if (!r)
         return;
@@ -425,7 +392,7 @@ static void started_with(struct tb_pins *p, pid_t pid, const char *id, bool held
 {
     const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, id);
     size_t choice = (size_t)(c - p->plan->choice);
-    struct row *r = find_row(p, pid, choice, "");
+    struct tb_pins_row *r = find_row(p, pid, choice, "");
     bool set = c->request == TB_PIN_SET;
 
     if (r)
@@ -440,7 +407,7 @@ static void started_with(struct tb_pins *p, pid_t pid, const char *id, bool held
 void tb_pins_started(struct tb_pins *p, pid_t pid, const struct tb_pins_began *began)
 {
     const struct tb_pin_choice *c;
-    char text[VALUE_TEXT];
+    char text[TB_PINS_VALUE];
 
     if (!p)
         return;
@@ -455,197 +422,4 @@ void tb_pins_started(struct tb_pins *p, pid_t pid, const struct tb_pins_began *b
                  c->request == TB_PIN_SET && cpus_of(c->value, &wanted) &&
                      CPU_EQUAL(&wanted, &began->cpus),
                  text);
-}
-
-/* ---------------------------------------------------------------- the trace */
-
-static bool was_asked(const struct tb_pin_choice *c)
-{
-    return c->request == TB_PIN_SET || c->request == TB_PIN_UNBUILT;
-}
-
-static bool seen(const struct tb_pins *p, size_t choice)
-{
-    for (uint32_t i = 0; i < p->rows; i++)
-        if (p->row[i].choice == choice)
-            return true;
-    return false;
-}
-
-/* State of a pin of which no process said anything */
-static enum tb_pin_state unsaid(const struct tb_pins *p, size_t i)
-{
-    return p->plan->choice[i].request == TB_PIN_UNBUILT ? TB_PIN_WAS_UNBUILT
-           : p->jobs[i]                                 ? TB_PIN_WAS_JOB
-                                                        : TB_PIN_WAS_UNSEEN;
-}
-
-/* @c: as it was asked for */
-static void put_row(FILE *f, const char *process, const struct tb_pin_choice *c,
-                    enum tb_pin_state state, const char *value, const char *step, const char *where)
-{
-    const char *asked = was_asked(c) ? c->value : c->request == TB_PIN_KEEP ? "@keep" : "";
-
-    (void)fprintf(f, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c->pin->id, tb_pin_state_name(state),
-                  asked, value, c->source ? c->source : "", process, step, where);
-}
-
-static const char *process_of(const struct row *r, const struct tb_col_process *all)
-{
-    for (; all; all = all->next)
-        if (r->index ? all->index == r->index : all->pid == r->pid)
-            return all->identity[0] ? all->identity : all->argv;
-    return r->argv[0] ? r->argv : "the job";
-}
-
-/* Rows of whole processes first: readers take the first for the run's */
-static void put_rows(const struct tb_pins *p, FILE *f, const struct tb_col_process *all, size_t i,
-                     bool parts)
-{
-    for (uint32_t k = 0; k < p->rows; k++) {
-        const struct row *r = &p->row[k];
-        if (r->choice == i && r->part == parts)
-            put_row(f, process_of(r, all), &p->asked->choice[i], r->state, r->value, r->step,
-                    r->where);
-    }
-}
-
-char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, size_t *n)
-{
-    char *text = NULL;
-    FILE *f = p ? open_memstream(&text, n) : NULL;
-
-    if (!f)
-        return NULL;
-    (void)fprintf(f, "profile\t%s\tseed\t%llu\tforce\t%d\n",
-                  tb_pin_profile_text(p->plan->profile)->name, (unsigned long long)p->plan->seed,
-                  p->plan->force);
-    for (size_t i = 0; i < p->plan->count; i++) {
-        const struct tb_pin_choice *c = &p->asked->choice[i];
-        if (!seen(p, i) && was_asked(c))
-            put_row(f, "", c, unsaid(p, i), p->jobs[i] ? p->own[i] : "", "-", "");
-        if (p->profiler[0] && strcmp(c->pin->id, "nccl.channels") == 0)
-            put_row(f, "", c, TB_PIN_WAS_JOB, p->profiler, "-", NCCL_PROFILER " of the job");
-        put_rows(p, f, all, i, false);
-        put_rows(p, f, all, i, true);
-    }
-    if (fclose(f) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-/* ---------------------------------------------------------------- what the user sees */
-
-/* The worst that any process said of it */
-static enum tb_pin_state worst(const struct tb_pins *p, size_t choice, const struct row **which)
-{
-    static const int rank[TB_PIN_STATES] = {
-        [TB_PIN_WAS_READ] = 0,    [TB_PIN_WAS_GIVEN] = 1,   [TB_PIN_WAS_HELD] = 2,
-        [TB_PIN_WAS_UNSEEN] = 2,  [TB_PIN_WAS_UNBUILT] = 2, [TB_PIN_WAS_JOB] = 3,
-        [TB_PIN_WAS_REFUSED] = 4, [TB_PIN_WAS_MISSED] = 5,  [TB_PIN_WAS_CHANGED] = 6,
-    };
-    enum tb_pin_state state = TB_PIN_WAS_READ;
-
-    *which = NULL;
-    for (uint32_t i = 0; i < p->rows; i++)
-        if (p->row[i].choice == choice && (!*which || rank[p->row[i].state] > rank[state])) {
-            state = p->row[i].state;
-            *which = &p->row[i];
-        }
-    return *which ? state : unsaid(p, choice);
-}
-
-static void warn(const struct tb_pins *p, size_t i, enum tb_pin_state state, const struct row *r,
-                 void (*line)(void *arg, const char *text), void *arg)
-{
-    const struct tb_pin_choice *c = &p->plan->choice[i];
-    const char *value = r ? r->value : p->own[i];
-    const char *kept = c->request == TB_PIN_SET ? value_of(p, i) : "what it was";
-    const char *who = r && r->part ? "NCCL" : "the job";
-    char text[700], place[VALUE_TEXT + 48] = "";
-
-    if (r && r->where[0])
-        (void)snprintf(place, sizeof(place), " at %s%s%s", r->where,
-                       r->step[0] == '-' ? "" : " in step ", r->step[0] == '-' ? "" : r->step);
-    else if (r && r->step[0] != '-')
-        (void)snprintf(place, sizeof(place), " in step %s", r->step);
-    if (state == TB_PIN_WAS_CHANGED)
-        (void)snprintf(text, sizeof(text), "pin %s: %s changed it from %s to %s%s", c->pin->id, who,
-                       kept, value, place);
-    else if (state == TB_PIN_WAS_JOB)
-        (void)snprintf(text, sizeof(text), "pin %s: the job has %s%s, which wins over %s%s",
-                       c->pin->id, value, place, kept,
-                       c->pin->mechanism == TB_PIN_ENV ? " (--force-pins turns that round)" : "");
-    else if (state == TB_PIN_WAS_REFUSED)
-        (void)snprintf(text, sizeof(text), "pin %s: requested, refused: it is %s", c->pin->id,
-                       value);
-    else
-        (void)snprintf(text, sizeof(text), "pin %s: set to %s, but %s was seen%s", c->pin->id, kept,
-                       value, place);
-    line(arg, text);
-}
-
-static bool warns(enum tb_pin_state state)
-{
-    return state == TB_PIN_WAS_CHANGED || state == TB_PIN_WAS_JOB || state == TB_PIN_WAS_MISSED ||
-           state == TB_PIN_WAS_REFUSED;
-}
-
-/* @n: held, of all, given, not as asked, not kept, unseen, unbuilt */
-static void sum_up(const struct tb_pins *p, const uint32_t n[7], char *out, size_t size)
-{
-    static const char *const what[] = {
-        "given to libraries that do not tell", "not as asked", "that were to stay and did not",
-        "of what the job did not use", "that this version cannot set"};
-    size_t used = (size_t)snprintf(out, size, "pins (%s): %u of %u seen to hold",
-                                   tb_pin_profile_text(p->plan->profile)->name, n[0], n[1]);
-
-    for (size_t i = 0; i < TB_ARRAY_LEN(what) && used < size; i++)
-        if (n[2 + i])
-            used += (size_t)snprintf(out + used, size - used, ", %u %s", n[2 + i], what[i]);
-}
-
-void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char *text), void *arg)
-{
-    uint32_t held = 0, given = 0, unseen = 0, unbuilt = 0, told = 0, asked = 0, kept = 0;
-    const struct row *r;
-    char text[300];
-
-    for (size_t i = 0; p && i < p->plan->count; i++) {
-        const struct tb_pin_choice *c = &p->plan->choice[i];
-        if (!was_asked(c) && c->request != TB_PIN_KEEP)
-            continue;
-        enum tb_pin_state state = worst(p, i, &r);
-        asked += was_asked(c);
-        kept += !was_asked(c) && r && warns(state);
-        held += was_asked(c) && state == TB_PIN_WAS_HELD;
-        given += was_asked(c) && state == TB_PIN_WAS_GIVEN;
-        unseen += was_asked(c) && state == TB_PIN_WAS_UNSEEN;
-        unbuilt += was_asked(c) && state == TB_PIN_WAS_UNBUILT;
-        bool follows = state == TB_PIN_WAS_JOB && c->value && strcmp(c->value, "@seed") == 0;
-        bool cache = state == TB_PIN_WAS_MISSED && tb_pin_is_cache(c->pin); /* told at length */
-        if ((was_asked(c) || r) && warns(state) && !follows && !cache && told++ < MAX_LINES)
-            warn(p, i, state, r, line, arg);
-    }
-    if (told > MAX_LINES) {
-        (void)snprintf(text, sizeof(text), "... and %u pins more", told - MAX_LINES);
-        line(arg, text);
-    }
-    if (p && p->profiler[0]) {
-        (void)snprintf(
-            text, sizeof(text),
-            "NCCL takes one profiler plugin, and the job has '%.160s': what NCCL chooses "
-            "is not read",
-            p->profiler);
-        line(arg, text);
-    }
-    if (!asked)
-        return;
-    sum_up(p,
-           (const uint32_t[]){held, asked, given, asked - held - given - unseen - unbuilt, kept,
-                              unseen, unbuilt},
-           text, sizeof(text));
-    line(arg, text);
 }

@@ -101,6 +101,21 @@ expect 0 "$TWINBIT" replay --force -o c.twinbit s.twinbit
 "$TWINBIT" show c.twinbit pins | grep "cpu.omp_threads " >pin
 contains pin "requested 3"
 
+# a log of 70 MB is whole, too
+cat >much.py <<'END'
+import os, zlib
+x = 0
+for i in range(140):
+    x = zlib.crc32(os.urandom(500000), x)
+print(x)
+END
+expect 0 run -o a.twinbit --pin observe -- "$PYTHON" much.py
+cp out first
+expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
+grep -v '^replay: ' out | cmp - first || fail "the replay differs: $(diff out first)"
+lacks err "not in the log"
+rm a.twinbit c.twinbit
+
 # torch: three steps whose data come in another order in each run
 need_torch
 cat >train.py <<'END'

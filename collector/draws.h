@@ -1,0 +1,37 @@
+/*
+ * draws.h - what the processes of a job drew from the system: counted from their logs, and said as
+ * rows of pins. Between draws.c, which keeps the logs, and draws_rows.c; start at tb_draws_count().
+ */
+#ifndef TB_COLLECTOR_DRAWS_H
+#define TB_COLLECTOR_DRAWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "deterministic/preload/log.h"
+
+struct tb_pins;
+
+/** struct tb_draws_counts - of one process; zero-initialise */
+struct tb_draws_counts {
+    uint64_t draws, real, exempt, devices, listings, names, readers, unknown, others, folders;
+    char first[160]; /* what a replay did not find: the first */
+    uint64_t seeds, changed;
+    char seed[200];  /* the first that was changed */
+    uint64_t parted; /* orders that a replay could not repeat */
+    char first_parted[400];
+    struct tb_draws_order {
+        uint64_t decisions, put_back, hash, again;
+        int64_t seed, epoch; /* of a sampler's last pass */
+    } order[TB_PRELOAD_DECISIONS_END - TB_PRELOAD_STREAM];
+};
+
+/** tb_draws_count - one event of its log */
+void tb_draws_count(struct tb_draws_counts *c, const struct tb_preload_event *e);
+
+/** tb_draws_say - rows of @pins for the process of the log that begins with @f; @sorts:
+ * data.completion_order=@sort */
+void tb_draws_say(struct tb_pins *pins, const struct tb_preload_file *f,
+                  const struct tb_draws_counts *c, bool sorts);
+
+#endif
