@@ -245,7 +245,7 @@ static void threads(int n, int calls)
 
 static void in_child(void)
 {
-    int status;
+    int status = 0;
     pid_t pid = fork();
 
     if (pid == 0)
