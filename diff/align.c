@@ -398,7 +398,7 @@ struct pool {
 
 static bool loose(const struct ev *e)
 {
-    return !e->mate || e->mate->content != e->content;
+    return !e->stays && (!e->mate || e->mate->content != e->content);
 }
 
 static enum tb_status pool_fill(struct pool *p, struct ev **a, size_t n, bool by_content)
@@ -451,33 +451,145 @@ static void part_from(struct ev *e)
     }
 }
 
-enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m, uint64_t *moved)
+/* What could be paired by content: @x of A, @y of B */
+struct move {
+    struct ev *x, *y;
+};
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct move *m = a, *n = b;
+
+    return m->x->seq < n->x->seq ? -1 : m->x->seq > n->x->seq;
+}
+
+/* The stream of a GPU's work, 0: it is none */
+static uint64_t stream_of(const struct ev *e)
+{
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->site->access[i].mode == 'q' && e->acc[i].alloc < TB_ALLOC_EVENT)
+            return e->acc[i].alloc;
+    return 0;
+}
+
+static void stay(struct ev *e)
+{
+    e->stays = 1;
+    if (e->mate)
+        e->mate->stays = 1;
+}
+
+/* Does @y write what @at, which was moved, writes too? */
+static bool both_write(const struct ev *at, const struct ev *y)
+{
+    for (uint32_t i = 0; i < at->n; i++)
+        for (uint32_t j = 0; at->site->access[i].mode == 'w' && j < y->n; j++)
+            if (y->site->access[j].mode == 'w' && y->acc[j].alloc == at->acc[i].alloc &&
+                y->acc[j].lo < at->acc[i].hi && at->acc[i].lo < y->acc[j].hi)
+                return true;
+    return false;
+}
+
+/* In the order of A: does the one before that wrote these bytes in this thread and stream come
+ * behind it in B? Then neither was moved. */
+static enum tb_status keep_order(struct gentab *last, const struct move *m, size_t k, bool *any)
+{
+    const struct ev *x = m[k].x, *y = m[k].y;
+    uint64_t lane = mix64(x->thread + 1, stream_of(x));
+
+    for (uint32_t i = 0; i < x->n; i++) {
+        if (x->site->access[i].mode != 'w')
+            continue;
+        uint64_t key = mix64(mix64(lane, x->acc[i].alloc), (uint64_t)x->acc[i].lo);
+        struct gentab_slot *s = gentab_put(last, key ? key : 1);
+        if (!s)
+            return TB_ERR_NOMEM;
+        const struct move *before = s->value ? &m[s->value - 1] : NULL;
+        if (before && before->x != x && before->y->seq > y->seq && before->y->thread == y->thread &&
+            stream_of(before->y) == stream_of(y) && both_write(before->y, y)) {
+            stay(before->x);
+            stay(before->y);
+            stay(m[k].x);
+            stay(m[k].y);
+            *any = true;
+        }
+        s->value = k + 1;
+    }
+    return TB_OK;
+}
+
+/* *@m: what could be moved, in the order of A. Marks those that must stay; *@any: there are some.
+ */
+static enum tb_status find_moves(struct ev **a, size_t n, struct ev **b, size_t count,
+                                 struct move *m, size_t *found, bool *any)
 {
     struct pool p = {0};
+    struct gentab last;
     enum tb_status st = pool_fill(&p, a, n, true);
-    bool any = false;
 
-    for (size_t j = 0; st == TB_OK && j < m; j++) {
+    *found = 0;
+    *any = false;
+    for (size_t j = 0; st == TB_OK && j < count; j++) {
         struct ev *x = loose(b[j]) ? pool_take(&p, b[j]->content) : NULL;
-        if (!x)
-            continue;
-        part_from(x);
-        part_from(b[j]);
-        pair(x, b[j]);
-        x->moved = b[j]->moved = 1;
-        any = true;
-        ++*moved;
+        if (x)
+            m[(*found)++] = (struct move){x, b[j]};
     }
     pool_release(&p);
-    if (st != TB_OK || !any)
-        return st;
-    p = (struct pool){0};
-    st = pool_fill(&p, a, n, false); /* those whose mates were taken away */
+    if (*found > 1)
+        qsort(m, *found, sizeof(*m), by_seq);
+    gentab_init(&last, SIZE_MAX / 4);
+    for (size_t k = 0; st == TB_OK && k < *found; k++)
+        st = keep_order(&last, m, k, any);
+    gentab_release(&last);
+    return st;
+}
+
+/* Got the same, made something else of it: that is what is looked for, and no other place of it */
+static void keep_asked(struct ev **a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i]->mate && a[i]->asked && a[i]->asked == a[i]->mate->asked &&
+            a[i]->content != a[i]->mate->content)
+            stay(a[i]);
+}
+
+/* Those whose mates were taken away */
+static enum tb_status pair_left(struct ev **a, size_t n, struct ev **b, size_t m)
+{
+    struct pool p = {0};
+    enum tb_status st = pool_fill(&p, a, n, false);
+
     for (size_t j = 0; st == TB_OK && j < m; j++) {
         struct ev *x = !b[j]->mate && b[j]->moved ? pool_take(&p, b[j]->key) : NULL;
         if (x)
             pair(x, b[j]);
     }
     pool_release(&p);
+    return st;
+}
+
+enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m, uint64_t *moved)
+{
+    enum { ROUNDS = 16 };
+    struct move *move = calloc(m ? m : 1, sizeof(*move));
+    enum tb_status st = move ? TB_OK : TB_ERR_NOMEM;
+    size_t found = 0;
+    bool any = true;
+
+    keep_asked(a, n);
+    for (int i = 0; st == TB_OK && any && i < ROUNDS; i++)
+        st = find_moves(a, n, b, m, move, &found, &any);
+    for (size_t k = 0; st == TB_OK && k < found; k++) {
+        if (move[k].x->stays || move[k].y->stays)
+            continue;
+        part_from(move[k].x);
+        part_from(move[k].y);
+        pair(move[k].x, move[k].y);
+        move[k].x->moved = move[k].y->moved = 1;
+        ++*moved;
+    }
+    if (st == TB_OK && found)
+        st = pair_left(a, n, b, m);
+    free(move);
     return st;
 }

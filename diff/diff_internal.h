@@ -121,12 +121,14 @@ struct ev {
     uint64_t key;     /* site, phase and module */
     uint64_t alike;   /* the same, whatever the launch shape and the code of a kernel are */
     uint64_t content; /* all that was seen of it: key, args, what it read, what it wrote */
+    uint64_t asked;   /* the same without what it wrote; 0: it reads nothing, or not all is known */
     uint32_t thread;  /* id in its trace */
     uint32_t epoch;   /* collectives of the process before it */
     uint16_t flags;
     uint8_t kind;
     uint8_t moved : 1, done : 1, setup : 1;
-    uint8_t gap : 1; /* the other run did not record its mate */
+    uint8_t stays : 1; /* align_moved(): it is not taken elsewhere */
+    uint8_t gap : 1;   /* the other run did not record its mate */
     uint32_t n;
     const struct range *pieces;
     struct acc acc[];
@@ -178,6 +180,9 @@ enum tb_status align(struct ev **a, size_t n, struct ev **b, size_t m,
 /**
  * align_moved - pair what is left, and what differs, by content regardless of order
  * @moved: how many pairs are new
+ *
+ * Not what got the same in both runs and made something else of it; nor what writes the same bytes
+ * in one thread and stream, in another order in each run: they end as something else.
  */
 enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m,
                            uint64_t *moved) TB_MUST_CHECK;

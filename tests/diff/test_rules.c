@@ -363,6 +363,50 @@ static void test_rules__permuted_sites_with_equal_results_are_no_root(void **sta
     drop(p);
 }
 
+/* Two sums of the same into the same place: what one made in A the other made in B. They were not
+ * taken in another order, their results differ. */
+static void test_rules__results_that_swap_places_are_no_other_order(void **state)
+{
+    struct pair *p = new_pair();
+
+    (void)state;
+    for (int side = 0; side < 2; side++) {
+        struct script *s = side ? &p->b : &p->a;
+        OP(s, "make", {'w', 1, 0, 64, 10});
+        for (unsigned i = 0; i < 2; i++) {
+            OP(s, "zero", {'w', 2, 0, 4, 20});
+            OP(s, "sum", {'r', 1, 0, 64, 0}, {'r', 2, 0, 4, 0},
+               {'w', 2, 0, 4, 30 + (i ^ (unsigned)side)});
+        }
+    }
+    compare(p);
+    check_roots(p, 1, TB_CAUSE_UNEXPLAINED, 3); /* seen twice */
+    assert_int_equal(p->r->moved, 0);
+    drop(p);
+}
+
+/* Others that got other things, and wrote the same bytes in another order: they end as something
+ * else. */
+static void test_rules__writes_of_the_same_bytes_do_not_change_places(void **state)
+{
+    struct pair *p = new_pair();
+
+    (void)state;
+    for (int side = 0; side < 2; side++) {
+        struct script *s = side ? &p->b : &p->a;
+        OP(s, "make", {'w', 1, 0, 64, 10});
+        for (int i = 0; i < 2; i++)
+            if ((i == 0) != (side == 1))
+                OP(s, "set", {'r', 1, 0, 16, 0}, {'w', 2, 0, 16, 20});
+            else
+                OP(s, "set", {'r', 1, 16, 16, 0}, {'w', 2, 0, 16, 21});
+    }
+    compare(p);
+    assert_true(p->r->root_count > 0);
+    assert_int_equal(p->r->moved, 0);
+    drop(p);
+}
+
 /* ---------------------------------------------------------------- numbers that leave */
 
 static void test_rules__control_flow_after_a_number_that_differs_is_infected(void **state)
@@ -619,6 +663,8 @@ int main(void)
         cmocka_unit_test(test_rules__other_buffer_is_order),
         cmocka_unit_test(test_rules__other_row_of_the_same_write_is_no_operator_fault),
         cmocka_unit_test(test_rules__permuted_sites_with_equal_results_are_no_root),
+        cmocka_unit_test(test_rules__results_that_swap_places_are_no_other_order),
+        cmocka_unit_test(test_rules__writes_of_the_same_bytes_do_not_change_places),
         cmocka_unit_test(test_rules__control_flow_after_a_number_that_differs_is_infected),
         cmocka_unit_test(test_rules__shapes_made_of_infected_values_are_infected),
         cmocka_unit_test(test_rules__other_arguments_with_equal_results_are_only_counted),
