@@ -505,8 +505,9 @@ static enum tb_status keep_order(struct gentab *last, const struct move *m, size
         if (!s)
             return TB_ERR_NOMEM;
         const struct move *before = s->value ? &m[s->value - 1] : NULL;
-        if (before && before->x != x && before->y->seq > y->seq && before->y->thread == y->thread &&
-            stream_of(before->y) == stream_of(y) && both_write(before->y, y)) {
+        if (before && before->y && before->x != x && before->y->seq > y->seq &&
+            before->y->thread == y->thread && stream_of(before->y) == stream_of(y) &&
+            both_write(before->y, y)) {
             stay(before->x);
             stay(before->y);
             stay(m[k].x);
