@@ -271,6 +271,8 @@ const char *tb_preload_kind_name(uint16_t kind)
         {TB_PRELOAD_ARRIVAL, "arrival"},
         {TB_PRELOAD_INDICES, "indices"},
         {TB_PRELOAD_PASS, "pass of a sampler"},
+        {TB_PRELOAD_ATOMICS, "handle of cuBLAS"},
+        {TB_PRELOAD_ALGORITHM, "algorithm of cuBLASLt"},
     };
 
     for (size_t i = 0; i < TB_ARRAY_LEN(names); i++)

@@ -80,6 +80,9 @@ enum tb_preload_kind {
     TB_PRELOAD_ARRIVAL = 89,    /* a worker's batch came to its DataLoader */
     TB_PRELOAD_INDICES = 90,    /* a DataLoader asked its sampler for the next batch */
     TB_PRELOAD_PASS = 91,       /* a DistributedSampler was asked for all its indices */
+    /* ... and by libtwinbit_cublas.so, whose form is in cublas/cublas.h */
+    TB_PRELOAD_ATOMICS = 92,   /* a handle of cuBLAS was made, or may use atomics from here on */
+    TB_PRELOAD_ALGORITHM = 93, /* the first algorithm that cuBLASLt named for a product */
     TB_PRELOAD_DECISIONS_END = 96,
 };
 
@@ -98,7 +101,7 @@ enum tb_preload_mark {
     TB_PRELOAD_OTHER_CALLER = 1 << 4, /* replay: it was another caller that got this value */
     TB_PRELOAD_CUT = 1 << 5,          /* too long: the payload is missing, the hash is there */
     TB_PRELOAD_BY_ORDER = 1 << 6,     /* told from its like by who came first only */
-    TB_PRELOAD_FAILED = 1 << 7,       /* the call failed */
+    TB_PRELOAD_FAILED = 1 << 7,       /* the call failed; ALGORITHM: the recorded one is refused */
     TB_PRELOAD_PUT_BACK = 1 << 8,     /* replay: by itself the job would have decided otherwise */
 };
 
