@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "collector/collector_internal.h"
+#include "deterministic/cublas/cublas.h"
 #include "deterministic/plan.h"
 #include "deterministic/preload/config.h"
 #include "deterministic/preload/log.h"
@@ -36,6 +37,8 @@ struct tb_draws {
     char seed[200];           /* the first of these */
     struct tb_unreached unreached, seen;
     char first_parted[400];
+    struct tb_draws_cublas cublas;
+    char cublas_words[64]; /* for libtwinbit_cublas.so, "": it is not wanted */
 };
 
 static uint32_t mode_of(const struct tb_pin_plan *plan, const char *id, bool replay)
@@ -49,6 +52,20 @@ static uint32_t mode_of(const struct tb_pin_plan *plan, const char *id, bool rep
     return plan->decisions && c && c->request == TB_PIN_READ ? TB_PRELOAD_LOG : TB_PRELOAD_OFF;
 }
 
+/* The library that answers for cuBLAS is put into jobs alone that ask for one of its pins. */
+static void want_cublas(struct tb_draws *d, const struct tb_pin_plan *plan)
+{
+    const struct tb_pin_choice *atomics = tb_pin_choice_of(plan, "cuda.cublas_atomics");
+    const struct tb_pin_choice *named = tb_pin_choice_of(plan, "cuda.cublaslt_heuristics");
+    bool set = atomics && atomics->request == TB_PIN_SET;
+    bool log = named && named->request == TB_PIN_READ && strcmp(named->value, "@log") == 0 &&
+               plan->decisions;
+
+    (void)snprintf(d->cublas_words, sizeof(d->cublas_words), "%s%s%s%s",
+                   set ? TB_CUBLAS_ATOMICS : "", set && plan->force ? "," TB_CUBLAS_FORCE : "",
+                   set && log ? "," : "", log ? TB_CUBLAS_HEURISTICS : "");
+}
+
 enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *plan,
                              const char *replay, const char *folder, struct tb_error *err)
 {
@@ -59,6 +76,7 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     struct tb_preload_config *c = &d->config;
     const struct tb_pin_choice *ends = tb_pin_choice_of(plan, "data.completion_order");
     d->sorts = ends && ends->request == TB_PIN_SET;
+    want_cublas(d, plan);
     c->seed = plan->seed;
     c->entropy = mode_of(plan, "system.entropy", replay != NULL);
     c->listing = mode_of(plan, "system.readdir", replay != NULL);
@@ -87,6 +105,17 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     return st;
 }
 
+static bool set_cublas(const struct tb_draws *d, char **env, size_t *count, const char *libdir)
+{
+    char path[TB_COL_TEXT];
+
+    if (!d->cublas_words[0])
+        return true;
+    (void)snprintf(path, sizeof(path), "%s/libtwinbit_cublas.so", libdir);
+    return tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
+           tb_environment_set(env, count, TB_CUBLAS_ENV, d->cublas_words, 0, true);
+}
+
 bool tb_draws_environment(const struct tb_draws *d, char **env, size_t *count, const char *libdir)
 {
     char path[TB_COL_TEXT];
@@ -96,7 +125,8 @@ bool tb_draws_environment(const struct tb_draws *d, char **env, size_t *count, c
     (void)snprintf(path, sizeof(path), "%s/libtwinbit_pins.so", libdir);
     const char *asan = tb_environment_value(env, "ASAN_OPTIONS");
     bool told = asan && strstr(asan, "verify_asan_link_order=0"); /* by libtwinbit.so */
-    return tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
+    return set_cublas(d, env, count, libdir) &&
+           tb_environment_set(env, count, "LD_PRELOAD", path, ':', true) &&
            (told || tb_environment_set(env, count, "ASAN_OPTIONS", "verify_asan_link_order=0", ':',
                                        false)) &&
            tb_environment_set(env, count, TB_PRELOAD_ENV, d->path, 0, true);
@@ -232,6 +262,7 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
     if (c.parted && !d->parted)
         (void)snprintf(d->first_parted, sizeof(d->first_parted), "%s", c.first_parted);
     d->parted += c.parted;
+    tb_draws_add_cublas(&d->cublas, &c.cublas);
     d->unknown += c.unknown;
     d->others += c.others;
     d->folders += c.folders;
@@ -317,6 +348,8 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
                        (unsigned long long)d->folders, d->folders == 1 ? " is" : "s are");
         line(arg, text);
     }
+    if (d)
+        tb_draws_report_cublas(&d->cublas, line, arg);
     if (d && d->others) {
         (void)snprintf(text, sizeof(text),
                        "replay: %llu decision%s asked for by another caller than recorded",

@@ -1,6 +1,7 @@
 /*
  * draws.h - what the processes of a job drew from the system: counted from their logs, and said as
- * rows of pins. Between draws.c, which keeps the logs, and draws_rows.c; start at tb_draws_count().
+ * rows of pins. Between draws.c, which keeps the logs, draws_rows.c and draws_cublas.c; start at
+ * tb_draws_count().
  */
 #ifndef TB_COLLECTOR_DRAWS_H
 #define TB_COLLECTOR_DRAWS_H
@@ -11,6 +12,17 @@
 #include "deterministic/preload/log.h"
 
 struct tb_pins;
+
+/** struct tb_draws_cublas - of cuBLAS, as libtwinbit_cublas.so wrote it down */
+struct tb_draws_cublas {
+    uint64_t handles, others; /* made; of these, without NOT_ALLOWED */
+    uint64_t allowed;         /* calls that asked for ALLOWED and got it */
+    char asker[160];          /* the first that asked, whether it got it or not */
+    uint64_t products, changes, hash;
+    uint64_t put_back, refused, unknown; /* of a replay */
+    char first[160];                     /* who asked for the first of these */
+    bool full;
+};
 
 /** struct tb_draws_counts - of one process; zero-initialise */
 struct tb_draws_counts {
@@ -24,6 +36,7 @@ struct tb_draws_counts {
         uint64_t decisions, put_back, hash, again;
         int64_t seed, epoch; /* of a sampler's last pass */
     } order[TB_PRELOAD_DECISIONS_END - TB_PRELOAD_STREAM];
+    struct tb_draws_cublas cublas;
 };
 
 /** tb_draws_count - one event of its log */
@@ -33,5 +46,14 @@ void tb_draws_count(struct tb_draws_counts *c, const struct tb_preload_event *e)
  * data.completion_order=@sort */
 void tb_draws_say(struct tb_pins *pins, const struct tb_preload_file *f,
                   const struct tb_draws_counts *c, bool sorts);
+
+/* draws_cublas.c: one event, false: it is none of cuBLAS; the rows of a process; @c added to what
+ * all have; a line if a replay was asked what is not as recorded */
+bool tb_draws_count_cublas(struct tb_draws_cublas *c, const struct tb_preload_event *e);
+void tb_draws_say_cublas(struct tb_pins *pins, const struct tb_preload_file *f,
+                         const struct tb_draws_cublas *c);
+void tb_draws_add_cublas(struct tb_draws_cublas *all, const struct tb_draws_cublas *c);
+void tb_draws_report_cublas(const struct tb_draws_cublas *c,
+                            void (*line)(void *arg, const char *text), void *arg);
 
 #endif

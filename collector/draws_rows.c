@@ -70,6 +70,8 @@ void tb_draws_count(struct tb_draws_counts *c, const struct tb_preload_event *e)
 {
     const struct tb_preload_record *r = e->record;
 
+    if (tb_draws_count_cublas(&c->cublas, e))
+        return;
     if (tb_preload_is_decision(r->kind)) {
         count_decision(c, e);
         return;
@@ -188,4 +190,5 @@ void tb_draws_say(struct tb_pins *pins, const struct tb_preload_file *f,
 {
     say_draws(pins, f, c);
     say_orders(pins, f, c, sorts);
+    tb_draws_say_cublas(pins, f, &c->cublas);
 }

@@ -24,7 +24,10 @@ contains err "of what the job did not use"
 "$TWINBIT" show t.twinbit pins >rows
 [ "$(head -n 1 rows)" = "profile	strict	seed	0	force	0" ] || fail "the head: $(head -n 1 rows)"
 contains rows "unseen   nccl.algo"
-contains rows "unbuilt  cuda.cublas_atomics"
+contains rows "unseen   cuda.cublas_atomics"
+expect 0 tb_run --pin system.rdtsc -- true
+"$TWINBIT" show t.twinbit pins >rdtsc
+contains rdtsc "unbuilt  system.rdtsc"
 
 # two runs have the stack at the same place
 if grep -q '^held     system.aslr' rows; then

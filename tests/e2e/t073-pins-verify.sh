@@ -28,14 +28,14 @@ lacks out "I am"
 row system.umask
 matches row '^held +system\.umask +022 +022$'
 row cuda.cublas_atomics
-matches row '^unbuilt +cuda\.cublas_atomics +NOT_ALLOWED +- +[a-z]'
+matches row '^unseen +cuda\.cublas_atomics +NOT_ALLOWED +- +[a-z]'
 row torch.deterministic
 matches row '^unseen +torch\.deterministic +True +- +nothing in the job used it, or could tell$'
 row nccl.ranks
 matches row "^unseen .*@log .*nothing in the job showed it$"
 row cuda.launch_blocking
 matches row '^unasked .*profile strict leaves it alone$'
-matches out '^strict: .*[0-9]+ held, .*[0-9]+ unseen, [0-9]+ unbuilt, [0-9]+ unasked$'
+matches out '^strict: .*[0-9]+ held, .*[0-9]+ unseen, [0-9]+ unasked$'
 verify 0 -p observe -- true
 lacks out "held  "
 row system.timezone
