@@ -67,7 +67,7 @@ CUresult sg_kernel_run(const struct sg_kernel_work *k, struct CUctx_st *ctx)
                  : sg_exec_run(sg_driver.machine, &launch, &fault, &stats, &err);
     sg_usage_end(dev->physical);
     if (launch.touch)
-        sg_order_touched(launch.touch);
+        sg_order_touched(launch.touch, k->func->tools);
     sg_touch_free(launch.touch);
     k->func->launches++;
     if (printed)

@@ -157,7 +157,10 @@ void sg_order_touch(uint64_t addr, uint64_t n, enum sg_access_kind kind)
 
 static bool touched(void *arg, uint64_t addr, uint64_t n, enum sg_touch_kind kind)
 {
-    (void)arg;
+    const bool *tools = arg;
+
+    if (*tools && kind == SG_TOUCH_READ) /* SOFTGPU_TOOL_KERNELS: it reads whatever there is */
+        return true;
     sg_order_touch(addr, n,
                    kind == SG_TOUCH_READ    ? SG_ACCESS_READ
                    : kind == SG_TOUCH_WRITE ? SG_ACCESS_WRITE
@@ -165,11 +168,11 @@ static bool touched(void *arg, uint64_t addr, uint64_t n, enum sg_touch_kind kin
     return true;
 }
 
-void sg_order_touched(struct sg_touch *t)
+void sg_order_touched(struct sg_touch *t, bool tools)
 {
     if (sg_touch_lost(t))
         sg_log(1, "strict: no memory to note all that a launch touches: races may be missed");
-    sg_touch_each(t, touched, NULL);
+    sg_touch_each(t, touched, &tools);
 }
 
 void sg_order_freed(uint64_t addr, uint64_t n)

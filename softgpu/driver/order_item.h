@@ -25,8 +25,9 @@ void sg_order_host_waited_ctx(struct sg_engine *e, const struct CUctx_st *ctx);
 
 /** sg_order_touch - the item touches bytes */
 void sg_order_touch(uint64_t addr, uint64_t n, enum sg_access_kind kind);
-/** sg_order_touched - the same for all that a launch has touched */
-void sg_order_touched(struct sg_touch *t);
+/** sg_order_touched - the same for all that a launch has touched; but not for what a kernel of
+ * SOFTGPU_TOOL_KERNELS (@tools) has read */
+void sg_order_touched(struct sg_touch *t, bool tools);
 /** sg_order_freed - memory is gone; any thread */
 void sg_order_freed(uint64_t addr, uint64_t n);
 

@@ -164,6 +164,19 @@ static void second_device(void)
     OK(cu.cuModuleGetFunction(&take, module, "take"));
 }
 
+/* Each stream writes its own half of one allocation, again and again: that needs no order. */
+static void halves(void)
+{
+    blocks = BLOCKS / 2;
+    for (unsigned i = 0; i < 12; i++) {
+        do_fill(a, first);
+        do_fill(a + N * 2, second);
+    }
+    OK(cu.synchronize());
+    blocks = BLOCKS;
+    do_take(first);
+}
+
 static void wait_for_device(unsigned device)
 {
     OK(cu.cuCtxSetCurrent(contexts[device]));
@@ -244,6 +257,8 @@ int main(int argc, char **argv)
         OK(cu.cuEventRecord(event, first));
     if (strncmp(how, "device", 6) == 0) {
         two_devices(how);
+    } else if (strcmp(how, "halves") == 0) {
+        halves();
     } else if (strcmp(how, "reader") ==
                0) { /* the reader comes first, and the writer does not wait */
         do_take(second);

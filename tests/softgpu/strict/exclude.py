@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""SOFTGPU_TOOL_KERNELS: which kernels' uses of unwritten memory are no finding, and what stays one.
+"""SOFTGPU_TOOL_KERNELS: which kernels' reads are no finding, and what stays one.
 
-usage: exclude.py SOFTGPU EXEC RACE    the program `softgpu`, softgpu_strict_exec, softgpu_strict_race
+usage: exclude.py SOFTGPU EXEC RACE STREAMS    the program `softgpu`, softgpu_strict_exec and so on
 """
 import json
 import os
@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 UNWRITTEN = "uninitialised-read"
+STREAMS = "stream-race"
 
 
 def run(program, case, exclude, mode="report"):
@@ -23,7 +24,7 @@ def run(program, case, exclude, mode="report"):
         done = subprocess.run([program, case, "bad"], env=env, capture_output=True, timeout=60, check=False)
         with open(report, encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
-        return done.returncode, {(x["rule"], x["kernel"]) for x in lines[1:-1] if x["severity"] == "error"}
+        return done.returncode, {(x["rule"], x.get("kernel")) for x in lines[1:-1] if x["severity"] == "error"}
 
 
 def expect(what, got, want):
@@ -31,8 +32,19 @@ def expect(what, got, want):
         sys.exit(f"{what}: {got}, not {want}")
 
 
+def two_streams(program):
+    """Beside work of another stream what a tool reads is no finding; what it writes is one, by atomics too."""
+    for case, writer in (("kernel_reads", "put"), ("kernels_write", "put"), ("atomics", "count")):
+        for mode in ("report", "fail"):
+            status, found = run(program, case, None, mode)
+            expect(f"{case} {mode}", (status, {rule for rule, _ in found}), (int(mode == "fail"), {STREAMS}))
+            expect(f"{case} {mode}: who writes", run(program, case, writer, mode), (status, found))
+    for mode in ("report", "fail"):
+        expect(f"a tool reads, {mode}", run(program, "kernel_reads", "get", mode), (0, set()))
+
+
 def main():
-    softgpu, memory, race = sys.argv[1:]
+    softgpu, memory, race, streams = sys.argv[1:]
     add, branch = (UNWRITTEN, "add"), (UNWRITTEN, "branch")
     for exclude, want in ((None, {add, branch}), ("ad?", {branch}), ("x*,br*", {add}), ("add,branch", set()),
                           ("*", set()), ("dd,branc,Add", {add, branch}), (",,add,", {branch})):
@@ -46,6 +58,7 @@ def main():
         expect(f"{case} finds something", bool(found), True)
         expect(f"{case} stays one", run(program, case, "*")[1], found)
 
+    two_streams(streams)
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report")
         command = [softgpu, "run", "--strict", "report", "--report", report, "--tool-kernels", "add", "--", memory,
