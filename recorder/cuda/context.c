@@ -11,6 +11,7 @@
 #include "recorder/cuda/engine.h"
 
 #define PAGE 4096u
+#define EXIT_PAUSES 1000u /* of half a millisecond, in all */
 #define TABLE_BYTES (PAGE + TB_CU_SLOTS * sizeof(struct tb_wire_slot))
 
 /* A call in the middle of another thread's global capture must not make that invalid. */
@@ -160,6 +161,21 @@ static bool all_stamped(const struct tb_cu_ctx *c)
     return true;
 }
 
+/* What was queued last may still run, as the hashes of the last step do. Not after a fault: nothing
+ * comes then. @left: pauses; a program may leave work behind that never ends. */
+static bool stamped_soon(const struct tb_cu_ctx *c, uint32_t *left)
+{
+    const struct timespec pause = {0, 500000};
+    int saved = errno;
+
+    while (!all_stamped(c) && *left && !tb_cu.fault) {
+        (*left)--;
+        (void)nanosleep(&pause, NULL);
+    }
+    errno = saved;
+    return all_stamped(c);
+}
+
 static void release_in(struct tb_cu_ctx *c, CUcontext now)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
@@ -176,7 +192,7 @@ static void release_in(struct tb_cu_ctx *c, CUcontext now)
 }
 
 /*
- * The process ends: what a leak checker would count is given back, where that waits for nothing.
+ * The process ends: what a leak checker would count is given back, where that does not take long.
  * Handlers that were registered earlier run later and may still launch: that is prepared anew, and
  * given back by this handler, which is then registered once more.
  */
@@ -184,6 +200,7 @@ static void at_exit(void)
 {
     const struct tb_rec_api *api = tb_cu.api;
     CUcontext now = NULL;
+    uint32_t left = EXIT_PAUSES;
 
     if (!api->enter())
         return;
@@ -195,8 +212,8 @@ static void at_exit(void)
     __atomic_store_n(&tb_cu.on_exit, false, __ATOMIC_RELAXED);
     if (tb_cu.driver.cuCtxGetCurrent && tb_cu.driver.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now)
         for (struct tb_cu_ctx *c = tb_cu.contexts; c; c = c->next)
-            if (c->handle && c->state == TB_CU_CTX_READY && all_stamped(c) &&
-                !tb_cu_graphs_hash(c)) {
+            if (c->handle && c->state == TB_CU_CTX_READY && !tb_cu_graphs_hash(c) &&
+                stamped_soon(c, &left)) {
                 __atomic_store_n(&c->state, TB_CU_CTX_BROKEN, __ATOMIC_RELEASE);
                 release_in(c, now);
                 c->handle = NULL;

@@ -1,6 +1,7 @@
 # the software device's strict mode under run: what it finds is the program's own, and nothing of the recorder's
 # processors: 2
 TOOL=$TB_BUILD_DIR/tests/recorder/cuda/cuda_streams
+PITFALLS=$TB_BUILD_DIR/tests/recorder/cuda/cuda_pitfalls
 [ -x "$TOOL" ] || skip "built without softgpu's driver or the shim, or with a sanitizer"
 unset SOFTGPU_SEED SOFTGPU_STRICT
 taps=(shim)
@@ -37,4 +38,21 @@ for tap in "${taps[@]}"; do
     contains err "stream-race: "
     lacks err twinbit_fp
     recorded 1 fail none --tap "$tap"
+done
+
+# what a program leaves behind when it ends is all that is told, though hashes of its last step may still be queued then
+leaks() { # leaks FILE - what was never freed or destroyed, without the numbers of calls
+    sed -n -e 's/, first in call [0-9]*//' -e '/leak/p' "$1" | sort
+}
+expect 0 "${TWINBIT%/*}/softgpu" run --strict report -- "$PITFALLS" states_last
+leaks err >alone
+grep -q "1 allocations of device memory" alone || fail "nothing leaks: $(cat err)"
+for tap in "${taps[@]}"; do
+    for level in boundary op; do
+        expect 0 env SOFTGPU_STRICT=report "$TWINBIT" run --device softgpu --quiet --force --tap "$tap" --level $level \
+            -o s.twinbit -- "$PITFALLS" states_last
+        leaks err | diff alone - >&2 || fail "$tap, $level: other leaks than the program's own"
+    done
+    "$TWINBIT" show s.twinbit coverage >rows
+    lacks rows error
 done

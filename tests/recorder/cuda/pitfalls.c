@@ -612,6 +612,7 @@ static const struct {
     {"states_gone", pitfalls_states_gone, false},
     {"states_large", pitfalls_states_large, false},
     {"states_freed", pitfalls_states_freed, false},
+    {"states_last", pitfalls_states_last, false},
     {"branch_halves", pitfalls_branch_halves, false},
     {"branch_base", pitfalls_branch_base, false},
     {"branch_stuck", pitfalls_branch_stuck, false},

@@ -113,6 +113,7 @@ void pitfalls_states_early(void);
 void pitfalls_states_gone(void);
 void pitfalls_states_large(void);
 void pitfalls_states_freed(void);
+void pitfalls_states_last(void);
 void pitfalls_branch_halves(void);
 void pitfalls_branch_base(void);
 void pitfalls_branch_stuck(void);

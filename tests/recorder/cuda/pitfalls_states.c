@@ -220,3 +220,15 @@ void pitfalls_states_freed(void)
     }
     check(q, STEPS - 1);
 }
+
+/* The program ends with its last step: what it has queued, and the hashes, still run then. */
+void pitfalls_states_last(void)
+{
+    CUdeviceptr p = memory(BYTES * 16);
+
+    name(p, "h.0");
+    OK(cu.synchronize());
+    for (unsigned i = 0; i < 2; i++)
+        fill(p, i, 256, NULL);
+    twinbit_step();
+}
