@@ -472,6 +472,15 @@ static uint64_t stream_of(const struct ev *e)
     return 0;
 }
 
+/* What another stream may have written meanwhile says nothing for or against a place. */
+static bool is_torn(const struct ev *e)
+{
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->acc[i].flags & (ACC_MET | ACC_TORN))
+            return true;
+    return false;
+}
+
 static void stay(struct ev *e)
 {
     e->stays = 1;
@@ -497,6 +506,8 @@ static enum tb_status keep_order(struct gentab *last, const struct move *m, size
     const struct ev *x = m[k].x, *y = m[k].y;
     uint64_t lane = mix64(x->thread + 1, stream_of(x));
 
+    if (is_torn(x) || is_torn(y))
+        return TB_OK;
     for (uint32_t i = 0; i < x->n; i++) {
         if (x->site->access[i].mode != 'w')
             continue;
@@ -550,7 +561,7 @@ static void keep_asked(struct ev **a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (a[i]->mate && a[i]->asked && a[i]->asked == a[i]->mate->asked &&
-            a[i]->content != a[i]->mate->content)
+            a[i]->content != a[i]->mate->content && !is_torn(a[i]) && !is_torn(a[i]->mate))
             stay(a[i]);
 }
 

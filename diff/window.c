@@ -343,10 +343,8 @@ static enum tb_status blame_all(struct window *w)
     enum tb_status st = TB_OK;
 
     for (int side = 0; side < 2; side++)
-        for (size_t i = 0; st == TB_OK && i < w->go[side].n; i++) {
-            stream_mark(w->s[side].stream, w->go[side].e[i]);
+        for (size_t i = 0; st == TB_OK && i < w->go[side].n; i++)
             st = blame_lineage(w->blame, w->go[side].e[i], side);
-        }
     for (size_t i = 0; st == TB_OK && i < w->go[0].n; i++) {
         struct ev *x = w->go[0].e[i];
         if (!x->mate) {
@@ -379,6 +377,13 @@ static void drop_gone(struct window *w)
     }
 }
 
+static void mark_all(struct window *w)
+{
+    for (int side = 0; side < 2; side++)
+        for (size_t i = 0; i < w->go[side].n; i++)
+            stream_mark(w->s[side].stream, w->go[side].e[i]);
+}
+
 static enum tb_status compare_window(struct window *w, uint64_t step, bool hard)
 {
     bool lead = w->o->lead && step == w->o->overlap, tail = w->o->tail && step == w->o->last;
@@ -392,6 +397,8 @@ static enum tb_status compare_window(struct window *w, uint64_t step, bool hard)
         st = gather(w, 0);
     if (st == TB_OK)
         st = gather(w, 1);
+    if (st == TB_OK)
+        mark_all(w);
     if (st == TB_OK && align_moved(w->go[0].e, w->go[0].n, w->go[1].e, w->go[1].n, &moved) != TB_OK)
         st = no_memory(w);
     if (st == TB_OK)
