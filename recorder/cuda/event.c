@@ -23,12 +23,24 @@ static uint8_t dtype_of(const struct tb_cu_access *a)
     return size && (a->bytes & (size - 1)) == 0 ? a->dtype : TB_DT_U8;
 }
 
+/* What the host may write unseen is told apart from what it may not. */
+enum place { PLACE_NONE, PLACE_CPU, PLACE_SHARED, PLACE_CUDA };
+static enum place place_of(const struct tb_cu_access *a)
+{
+    if (!a->alloc)
+        return PLACE_NONE;
+    if (a->alloc->kind == TB_CU_HOST || a->alloc->kind == TB_CU_REGISTERED)
+        return PLACE_CPU;
+    return a->alloc->unstable ? PLACE_SHARED : PLACE_CUDA;
+}
+
 static uint64_t mix_rows(uint64_t h, const struct tb_cu_rows *r)
 {
     h = tb_cu_mix(tb_cu_mix(tb_cu_mix(h, r->width), r->count), r->slices);
     return tb_cu_mix(tb_cu_mix(h, r->pitch), r->slice);
 }
 
+/* All that add_head() and add_line() write. */
 static uint64_t site_key(const struct tb_cu_work *w)
 {
     uint64_t h = tb_cu_mix(0x43554441, w->kind);
@@ -40,8 +52,8 @@ static uint64_t site_key(const struct tb_cu_work *w)
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
         uint64_t device = a->alloc ? (uint64_t)(uint16_t)a->alloc->device : 0xffff;
-        h = tb_cu_mix(h, device << 48 | (uint64_t)a->mode << 32 | (uint64_t)dtype_of(a) << 24 |
-                             a->word);
+        h = tb_cu_mix(h, device << 48 | (uint64_t)place_of(a) << 40 | (uint64_t)a->mode << 32 |
+                             (uint64_t)dtype_of(a) << 24 | a->word);
         h = tb_cu_mix(h, a->bytes);
         h = tb_cu_mix(h, (uintptr_t)(a->alloc && a->alloc->name ? a->alloc->name : a->name));
         h = a->flags & TB_CU_ROWS ? mix_rows(h, &w->rows) : h;
@@ -113,10 +125,10 @@ static void add_line(struct text *t, const struct tb_cu_work *w, const struct tb
     }
     dtype = a->flags & TB_CU_ROWS ? TB_DT_U8 : dtype;
     add_text(t, "%c %s ", a->mode, tb_dtype_name(dtype));
-    if (a->alloc->kind == TB_CU_HOST || a->alloc->kind == TB_CU_REGISTERED)
+    if (place_of(a) == PLACE_CPU)
         add_text(t, "cpu");
     else
-        add_text(t, "%s:%d", a->alloc->unstable ? "shared" : "cuda", a->alloc->device);
+        add_text(t, "%s:%d", place_of(a) == PLACE_SHARED ? "shared" : "cuda", a->alloc->device);
     if (a->flags & TB_CU_ROWS)
         add_rows(t, &w->rows);
     else

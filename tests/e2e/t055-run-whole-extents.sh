@@ -47,6 +47,18 @@ done
 "$TWINBIT" show parts.twinbit coverage >rows
 contains rows "name: too long: a name for more bytes than its allocation has"
 
+# the same work on device memory and on what the host may write, too: each is called what it is, at each launch
+for options in --inputs "--inputs --tap cupti"; do
+    # shellcheck disable=SC2086
+    record kinds.twinbit $options -- "$TOOL" kinds
+    "$TWINBIT" show kinds.twinbit events | grep -oE '/fill#[0-9]+ .*(cuda|shared):0' | sed 's/ .* / /' >seen
+    for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+        if [ $((i / 4)) = 1 ] || [ $((i / 4)) = 2 ]; then echo "/fill#$i shared:0"; else echo "/fill#$i cuda:0"; fi
+    done | diff - seen || fail "memory of another kind ($options)"
+    "$TWINBIT" show kinds.twinbit coverage >rows
+    lacks rows "unseen writer"
+done
+
 record marks.twinbit --steps 1..2 -- "$TOOL" marks
 "$TWINBIT" show marks.twinbit coverage >rows
 contains rows "window: steps: work of a GPU outside of --steps is left out"

@@ -599,6 +599,7 @@ static const struct {
     {"halves", pitfalls_halves, false},
     {"peek", pitfalls_peek, false},
     {"parts", pitfalls_parts, false},
+    {"kinds", pitfalls_kinds, false},
     {"nested", pitfalls_nested, false},
     {"graph_memory", pitfalls_graph_memory, false},
     {"elsewhere", pitfalls_elsewhere, false},

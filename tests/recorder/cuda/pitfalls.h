@@ -96,6 +96,7 @@ CUfunction pitfalls_gather(void);
 
 void pitfalls_peek(void);
 void pitfalls_parts(void);
+void pitfalls_kinds(void);
 void pitfalls_plans(void);
 void pitfalls_halves(void);
 void pitfalls_threads(void);

@@ -4,6 +4,7 @@
  */
 #include "pitfalls.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "include/twinbit.h"
@@ -141,6 +142,29 @@ void pitfalls_peek(void)
     }
     OK(cu.cuStreamSynchronize(s));
     IS(seen, 10);
+}
+
+/* The same work on memory of one size and of two kinds; the host writes what is its, too. */
+void pitfalls_kinds(void)
+{
+    CUdeviceptr p[4], to;
+    unsigned seen[64];
+
+    OK(cu.cuMemAlloc(&to, 256));
+    for (unsigned i = 0; i < 4; i++) {
+        bool managed = i == 1 || i == 2;
+        if (managed)
+            OK(cu.cuMemAllocManaged(&p[i], 256, CU_MEM_ATTACH_GLOBAL));
+        else
+            OK(cu.cuMemAlloc(&p[i], 256));
+        launch(p[i], 1, NULL);
+        OK(cu.synchronize());
+        if (managed)
+            ((unsigned *)p[i])[3] = 8;
+        OK(cu.cuMemcpyDtoD(to, p[i], 256));
+        OK(cu.cuMemcpyDtoH(seen, to, 256));
+        IS(seen[3], managed ? 8 : 7);
+    }
 }
 
 /* Names for parts of an allocation that one kernel writes whole, and for more than there is. */
