@@ -476,9 +476,11 @@ bool tb_pending_explains(const struct tb_merge *m, uint64_t seq, uint64_t alloc)
 /** tb_continuity_new - @limit: extents kept, 0: as many as usual; NULL: no memory */
 struct tb_continuity *tb_continuity_new(size_t limit);
 void tb_continuity_free(struct tb_continuity *c);
-/** tb_continuity_event - @e was written as row @row; check what it read, keep what it wrote */
+/** tb_continuity_event - @e was written as row @row; check what it read, keep what it wrote. @wire,
+ * @a: its accesses, as they came and as they were written */
 void tb_continuity_event(struct tb_merge *m, struct tb_sink *sink, const struct tb_store_event *e,
-                         const struct tb_store_access *a, uint64_t row);
+                         const struct tb_wire_access *wire, const struct tb_store_access *a,
+                         uint64_t row);
 /** tb_continuity_finish - say what was not checked, and free it */
 void tb_continuity_finish(struct tb_merge *m, struct tb_sink *sink);
 

@@ -11,6 +11,9 @@
  * and its row says between whom. The writer may come after the reader, so a row waits for a while.
  * Where two such works write, a fingerprint may be torn: what they left is not known until it is
  * read behind both.
+ *
+ * Under run --poison there are fingerprints of two kinds: of the bytes as they are, and with two
+ * values of a byte as one. Of the same bytes they may differ, so each is compared with its own.
  */
 #include "collector/collector_internal.h"
 
@@ -24,7 +27,8 @@
 
 struct extent {
     int64_t lo, hi;
-    struct tb_fp fp;
+    struct tb_fp fp[2]; /* of the bytes as they are; with two values as one */
+    bool has[2];
     uint64_t seq;
     uint32_t site, lane;
     uint64_t clock; /* in the order of streams, 0: not known */
@@ -39,6 +43,7 @@ struct extent {
 struct suspect {
     uint64_t alloc, row, seq; /* of the read */
     struct extent was, is;
+    bool alike; /* which fingerprints of them differ */
     uint32_t thread;
 };
 
@@ -54,6 +59,7 @@ struct tb_continuity {
     struct memory *bucket[BUCKETS], *newest, *oldest;
     size_t extents, memories, limit;
     uint64_t first, shared; /* reads that were not compared: of a new extent, of shared memory */
+    uint64_t other;         /* of an extent of which only the other kind of fingerprint is known */
     struct tb_order *order;
     struct suspect suspect[SUSPECTS];
     uint32_t suspects;
@@ -237,6 +243,7 @@ static void report(const struct tb_merge *m, struct tb_sink *sink, const struct 
 {
     const struct tb_site *writer = tb_store_site(sink->store, s->was.site);
     const struct tb_site *reader = tb_store_site(sink->store, s->is.site);
+    struct tb_fp was = s->was.fp[s->alike], is = s->is.fp[s->alike];
     char detail[640];
 
     (void)snprintf(detail, sizeof(detail),
@@ -244,9 +251,8 @@ static void report(const struct tb_merge *m, struct tb_sink *sink, const struct 
                    "seen, found by %.128s: %016llx%016llx became %016llx%016llx",
                    (unsigned long long)s->alloc, (long long)s->was.lo, (long long)s->was.hi,
                    s->was.written ? "written" : "read", writer->name,
-                   (unsigned long long)s->was.seq, reader->name, (unsigned long long)s->was.fp.a,
-                   (unsigned long long)s->was.fp.b, (unsigned long long)s->is.fp.a,
-                   (unsigned long long)s->is.fp.b);
+                   (unsigned long long)s->was.seq, reader->name, (unsigned long long)was.a,
+                   (unsigned long long)was.b, (unsigned long long)is.a, (unsigned long long)is.b);
     say(m, sink, s, 2, "unseen writer", writer->name, detail);
 }
 
@@ -299,6 +305,20 @@ static void suspect(struct tb_continuity *c, const struct look *l, const struct 
     c->suspect[c->suspects++] = *s;
 }
 
+/* Is a read of @e to be compared with @was? If only the other kind of fingerprint is known of it,
+ * this one must stay from now on. */
+static bool compares(struct tb_continuity *c, struct extent *was, const struct extent *e)
+{
+    bool alike = e->has[1];
+
+    if (was->has[alike])
+        return true;
+    c->other++;
+    was->fp[alike] = e->fp[alike];
+    was->has[alike] = true;
+    return false;
+}
+
 static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t alloc,
                          const struct extent *e)
 {
@@ -315,9 +335,10 @@ static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t
             *was = *e;
         return;
     }
-    if (!was || tb_fp_equal(was->fp, e->fp))
+    bool alike = e->has[1];
+    if (!was || !compares(c, was, e) || tb_fp_equal(was->fp[alike], e->fp[alike]))
         return;
-    struct suspect s = {alloc, l->row, l->event->seq, *was, *e, l->event->thread};
+    struct suspect s = {alloc, l->row, l->event->seq, *was, *e, alike, l->event->thread};
     if (was->written && unordered(l, was)) {
         const struct tb_site *writer = tb_store_site(l->sink->store, was->site);
         report_race(l->m, l->sink, &s, writer->name, was->seq);
@@ -379,19 +400,30 @@ static bool is_shared(const struct look *l, const struct tb_site_access *s)
     return l->event->kind != TB_EV_OP && strncmp(s->device, "cuda", 4) != 0;
 }
 
-static void look_at(struct tb_continuity *c, const struct look *l, const struct tb_store_access *a,
-                    char mode)
+/* What @a, which came as @wire, has to do with, and what it left or found there. */
+static struct extent extent_of(const struct look *l, const struct tb_site_access *s,
+                               const struct tb_wire_access *wire, const struct tb_store_access *a)
+{
+    bool alike = wire->alloc & TB_ACCESS_ALIKE;
+    struct extent e = {.lo = (int64_t)a->offset + s->span_lo,
+                       .hi = (int64_t)a->offset + s->span_hi,
+                       .seq = l->event->seq,
+                       .site = l->event->site,
+                       .lane = l->at.lane,
+                       .clock = l->ordered ? l->at.clock : 0,
+                       .written = s->mode == 'w'};
+
+    e.fp[alike] = tb_fp_load(a->fp);
+    e.has[alike] = true;
+    return e;
+}
+
+static void look_at(struct tb_continuity *c, const struct look *l,
+                    const struct tb_wire_access *wire, const struct tb_store_access *a, char mode)
 {
     for (uint32_t i = 0; i < l->site->access_count; i++) {
         const struct tb_site_access *s = &l->site->access[i];
-        struct extent e = {.lo = (int64_t)a[i].offset + s->span_lo,
-                           .hi = (int64_t)a[i].offset + s->span_hi,
-                           .fp = tb_fp_load(a[i].fp),
-                           .seq = l->event->seq,
-                           .site = l->event->site,
-                           .lane = l->at.lane,
-                           .clock = l->ordered ? l->at.clock : 0,
-                           .written = mode == 'w'};
+        struct extent e = extent_of(l, s, &wire[i], &a[i]);
         bool known = s->contiguous && a[i].fp_kind == TB_FP_BYTES && !l->torn;
         if (s->mode != mode || a[i].alloc == 0 || a[i].alloc >= TB_ALLOC_RNG || e.lo >= e.hi)
             continue;
@@ -413,7 +445,8 @@ static void look_at(struct tb_continuity *c, const struct look *l, const struct 
 }
 
 void tb_continuity_event(struct tb_merge *m, struct tb_sink *sink, const struct tb_store_event *e,
-                         const struct tb_store_access *a, uint64_t row)
+                         const struct tb_wire_access *wire, const struct tb_store_access *a,
+                         uint64_t row)
 {
     struct look l = {
         .m = m, .sink = sink, .event = e, .site = tb_store_site(sink->store, e->site), .row = row};
@@ -429,8 +462,8 @@ void tb_continuity_event(struct tb_merge *m, struct tb_sink *sink, const struct 
     if (m->continuity->suspects)
         give_up_waiting(m->continuity, m, sink, e->seq);
     if (begins(e)) /* an operator's reads were checked in the job */
-        look_at(m->continuity, &l, a, 'r');
-    look_at(m->continuity, &l, a, 'w');
+        look_at(m->continuity, &l, wire, a, 'r');
+    look_at(m->continuity, &l, wire, a, 'w');
     forget_oldest(m->continuity);
 }
 
@@ -451,6 +484,7 @@ void tb_continuity_finish(struct tb_merge *m, struct tb_sink *sink)
         give_up_waiting(m->continuity, m, sink, UINT64_MAX);
         count(m, sink, m->continuity->first,
               "of bytes that were not written or read as a whole before");
+        count(m, sink, m->continuity->other, "of bytes that --poison hashed in another way before");
         count(m, sink, m->continuity->shared, "of memory that the host may write, too");
     }
     tb_continuity_free(m->continuity);

@@ -371,7 +371,7 @@ static bool store_event(struct tb_merge *m, struct tb_sink *sink, struct tb_ring
     if (st == TB_OK) {
         cover_missing(m, sink, &out, &missing);
         cover_surprise(m, sink, &out, &missing, *row);
-        tb_continuity_event(m, sink, &out, a, *row);
+        tb_continuity_event(m, sink, &out, in, a, *row);
     }
     if (a != few)
         free(a);

@@ -309,6 +309,9 @@ static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 #define TB_ACCESS_CHANGE (1ull << 57)
 /* CHANGE, of bytes that were believed not to be written: if they changed, that is a surprise. */
 #define TB_ACCESS_DOUBT (1ull << 58)
+/* run --poison: of bytes of which the two of the option count as one, see TB_POISON. It may differ
+ * from the fingerprint of the same bytes as they are. */
+#define TB_ACCESS_ALIKE (1ull << 59)
 #define TB_ALLOC_RNG (1ull << 40)
 #define TB_ALLOC_STREAM (2ull << 40) /* mode q: + the stream's ordinal in its process */
 #define TB_ALLOC_EVENT (3ull << 40)  /* mode q: + the CUDA event's */

@@ -431,6 +431,7 @@ struct tb_cu_work {
     bool unsure;              /* an argument is no address that we know, but could become one */
     bool beyond;              /* it may write memory of the host that no argument leads to */
     bool torn;                /* it met another stream's use of the same memory */
+    bool exact;               /* run --poison: it was hashed as it is, by tb_cu_launch_exact() */
     bool leaves;              /* what a copy reads goes to the host: it is hashed, always */
     bool settles;             /* some of what it reads is hashed this once */
     bool torn_here;           /* its own fingerprints are: those of a graph's node */

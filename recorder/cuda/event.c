@@ -224,6 +224,14 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
         cover(w);
 }
 
+/* Fingerprints that are not of the bytes as they are. */
+static void mark_alike(struct tb_wire_access *wire, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (wire[i].alloc & TB_ACCESS_PENDING)
+            wire[i].alloc |= TB_ACCESS_ALIKE;
+}
+
 void tb_cu_event_write(struct tb_cu_work *w)
 {
     struct tb_rec_thread *t = tb_cu.api->self();
@@ -237,6 +245,8 @@ void tb_cu_event_write(struct tb_cu_work *w)
         site = define(t, w, key);
     for (uint32_t i = 0; i < w->n; i++)
         wire[i] = tb_cu_wire(&w->access[i]);
+    if (tb_cu_fills() && !w->exact)
+        mark_alike(wire, w->n);
     tb_cu_event_put(w, t, site, wire, w->n);
     if (w->plan && site)
         tb_cu_plan_site(w, tb_cu.api->ring(t), site);

@@ -407,6 +407,7 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
     accesses_of(w, x, n);
     tb_cu_split_uses(w, false);
     claim(x, n, w);
+    w->exact = w->leaves;
     tb_cu_unlock();
     if (tb_cu_snapshot_due(w)) /* counted as it is named */
         tb_cu_cover(1, TB_REC_NO_SEQ, "snapshot", name,

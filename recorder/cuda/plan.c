@@ -257,8 +257,10 @@ static void keep_accesses(struct tb_cu_plan *p, const struct tb_cu_work *w)
         const struct tb_cu_access *a = &w->access[i];
         p->access[i] = *a;
         p->wire[i] = tb_cu_wire(a);
-        if (a->flags & TB_CU_HASH)
-            p->hashed[p->hashes++] = i;
+        if (!(a->flags & TB_CU_HASH))
+            continue;
+        p->hashed[p->hashes++] = i;
+        p->wire[i].alloc |= tb_cu_fills() ? TB_ACCESS_ALIKE : 0;
     }
 }
 

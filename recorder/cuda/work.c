@@ -213,11 +213,11 @@ static bool hash_rows(const struct tb_cu_work *w, const struct tb_cu_access *a)
 
 /* Between the host and the device bytes count as they are: the host reads or has written them all,
  * but for gaps between rows. */
-static bool launch(const struct tb_cu_work *w, struct tb_fpd_batch *b)
+static bool launch(struct tb_cu_work *w, struct tb_fpd_batch *b)
 {
-    bool crosses = w->kind == TB_EV_COPY && (w->leaves || (w->n == 1 && w->plain));
-
-    return (crosses ? tb_cu_launch_exact : tb_cu_launch_batch)(w->ctx, w->stream, w->per_thread, b);
+    w->exact = w->kind == TB_EV_COPY && (w->leaves || (w->n == 1 && w->plain));
+    return (w->exact ? tb_cu_launch_exact : tb_cu_launch_batch)(w->ctx, w->stream, w->per_thread,
+                                                                b);
 }
 
 static void hash(struct tb_cu_work *w, uint8_t flag)

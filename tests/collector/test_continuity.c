@@ -199,6 +199,44 @@ static void test_continuity__costs_nothing_where_reads_are_not_hashed(void **sta
     tb_trace_close(close_merge(&j.b));
 }
 
+static void reads_alike(struct job *j, uint64_t alloc, uint64_t fp)
+{
+    struct tb_wire_access a = access_of(alloc, 0, fp);
+
+    a.alloc |= TB_ACCESS_ALIKE;
+    event(j, j->reads, TB_EV_LAUNCH, &a, 1);
+}
+
+/* Under run --poison fingerprints of two kinds are about: each is compared with its own. */
+static void test_continuity__fingerprints_of_two_kinds_are_not_compared(void **state)
+{
+    struct job j;
+    struct tb_wire_access a = access_of(1, 0, 11);
+
+    (void)state;
+    begin(&j);
+    a.alloc |= TB_ACCESS_ALIKE;
+    event(&j, j.writes, TB_EV_LAUNCH, &a, 1);
+    reads(&j, 1, 0, 21); /* the same bytes, as they are */
+    reads_alike(&j, 1, 11);
+    reads(&j, 1, 0, 21);
+    writes(&j, 2, 0, 31);
+    reads_alike(&j, 2, 41);
+    reads(&j, 2, 0, 31);
+    writes(&j, 3, 0, 31);
+    reads_alike(&j, 3, 41);
+    reads_alike(&j, 3, 42); /* somebody wrote */
+    writes(&j, 4, 0, 51);
+    reads_alike(&j, 4, 61);
+    reads(&j, 4, 0, 52); /* and here */
+    struct tb_trace *t = close_merge(&j.b);
+    assert_row(t, "unseen writer", "", 2, 2);
+    assert_row(t, "unseen writer", "allocation 3 ", 1, 2);
+    assert_row(t, "unseen writer", "0000000000000033000000", 1, 2);
+    assert_row(t, "origin", "in another way before", 4, 0);
+    tb_trace_close(t);
+}
+
 /* Fingerprints that come late are checked when they come. */
 static void test_continuity__late_fingerprints_are_checked_in_order(void **state)
 {
@@ -457,7 +495,9 @@ int main(void)
         T(operators_write_device_memory_too),
         T(what_the_job_explains_is_not_reported),
         T(costs_nothing_where_reads_are_not_hashed),
+        T(fingerprints_of_two_kinds_are_not_compared),
         T(late_fingerprints_are_checked_in_order),
+
         T(forgets_what_was_not_used_for_longest),
         T(reads_of_a_larger_extent_are_compared_among_themselves),
         T(memory_of_the_host_may_change),

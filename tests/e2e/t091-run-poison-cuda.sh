@@ -41,6 +41,14 @@ done
 poison 1 alloc graph_read
 contains out "0/cuda_poison/main/0/forward:/twice#0"
 
+# bytes of which two count as one behind a kernel, and not in a copy to the host, have no unseen writer
+for tap in shim cupti; do
+    poison 0 alloc bytes --inputs --tap $tap
+    expect 0 "$TWINBIT" show p-3.twinbit coverage
+    lacks out "unseen writer"
+    contains out "2x origin: reads of a device: of bytes that --poison hashed in another way before"
+done
+
 # what leaves for the host is read, and so is what a kernel has moved
 poison 1 alloc leaves
 contains out "cause       uninitialised memory"

@@ -314,6 +314,12 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "moved") == 0) {
         launch(move, a, b, N);
         bring(b, N, what);
+    } else if (strcmp(what, "bytes") == 0) { /* all of it is written, with each value of a byte */
+        launch(number, a, 0, N);
+        for (unsigned i = 0; i < 4; i++)
+            launch(move, a, b, N);
+        bring(b, N, what);
+        bring(a, N, what);
     } else if (strcmp(what, "carried") == 0) { /* copied along, and left there */
         OK(cu.cuStreamSynchronize(stream));
         OK(cu.cuMemcpyDtoD(b, a, N * 4));
