@@ -612,6 +612,16 @@ static enum tb_status drop_settled(struct tb_diff_report *rep)
     return st;
 }
 
+static const char *nothing_recorded(const struct report_builder *rb)
+{
+    const char *level = rb->a->files ? tb_trace_meta(rb->a->trace[0], "level") : NULL;
+
+    return level && strcmp(level, "boundary") == 0
+               ? "nothing was recorded that can be compared: call twinbit_step() of twinbit.h "
+                 "(twinbit.step() in Python) at the end of each step, or record at level op"
+               : "nothing was recorded that can be compared";
+}
+
 static void set_verdict(struct report_builder *rb)
 {
     struct tb_diff_report *rep = rb->rep;
@@ -634,8 +644,7 @@ static void set_verdict(struct report_builder *rb)
         (void)snprintf(rep->reason, sizeof(rep->reason), "%s", rb->incomplete_why);
     } else if (n == 0 || !has_fingerprints(rb->a)) {
         rep->verdict = TB_DIFF_UNKNOWN;
-        (void)snprintf(rep->reason, sizeof(rep->reason),
-                       "nothing was recorded that can be compared");
+        (void)snprintf(rep->reason, sizeof(rep->reason), "%s", nothing_recorded(rb));
     } else {
         rep->verdict = TB_DIFF_IDENTICAL;
         (void)snprintf(rep->reason, sizeof(rep->reason),

@@ -122,3 +122,10 @@ done
 # bisect goes from the state to the launch
 expect 1 "$TWINBIT" bisect --device softgpu -- sh -c "PITFALL_VALUE=\$\$ exec '$TOOL' states_named"
 contains out "step 2, forward:, fill#1, h.1"
+
+# no step ends: nothing is recorded, and diff says what to do
+record 1 stepless peek --level boundary
+lines events 0
+expect 3 "$TWINBIT" diff stepless.twinbit stepless.twinbit
+contains out "UNKNOWN  nothing was recorded that can be compared: call twinbit_step() of twinbit.h"
+contains out "at the end of each step, or record at level op"
