@@ -51,6 +51,7 @@ struct tb_collector_result {
     uint32_t processes, not_covered;
     double wall_s, collector_cpu_s;
     uint64_t trimmed;    /* events whose detail was deleted (max_size) */
+    bool boundary;       /* recorded at that level */
     const char *no_cuda; /* why work of a GPU was not looked for; NULL: it was */
     char trace[4096];    /* the file that was written, "" if none */
 };

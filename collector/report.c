@@ -80,7 +80,11 @@ void tb_report_end(const struct tb_collector_result *r, char *const *log, uint32
     size_text(r->bytes, bytes, sizeof(bytes));
     tb_log("cost: %.1f s in all, %.2f s of CPU for the collector, trace %s", r->wall_s,
            r->collector_cpu_s, bytes);
-    if (r->processes)
+    if (r->processes && r->events == 0 && r->boundary)
+        tb_log("trace: '%s'; next: call twinbit_step() of twinbit.h (twinbit.step() in Python) at "
+               "the end of each step, or record at level op",
+               r->trace);
+    else if (r->processes)
         tb_log("trace: '%s'; next: %s show %s, or record again and compare with %s diff", r->trace,
                program, trace, program);
     else

@@ -129,3 +129,7 @@ lines events 0
 expect 3 "$TWINBIT" diff stepless.twinbit stepless.twinbit
 contains out "UNKNOWN  nothing was recorded that can be compared: call twinbit_step() of twinbit.h"
 contains out "at the end of each step, or record at level op"
+expect 0 "$TWINBIT" run --device softgpu --force -o stepless.twinbit --level boundary -- "$TOOL" peek
+matches err "trace: 'stepless.twinbit'; next: call twinbit_step\(\) of twinbit.h .* at the end of each step"
+expect 0 "$TWINBIT" run --device softgpu --force -o stepless.twinbit -- "$TOOL" peek
+matches err "trace: 'stepless.twinbit'; next: .* show stepless.twinbit, or record again"
