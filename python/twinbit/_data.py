@@ -10,9 +10,9 @@ from __future__ import annotations
 import array
 import binascii
 import functools
-import struct
 import time
 import weakref
+from _struct import pack, unpack  # struct may be a file of the job's
 
 _MOST = 32 << 20  # bytes of indices that one process writes down
 _END, _FULL, _OTHER = b"E", b"~", b"?"
@@ -182,7 +182,7 @@ def _arrival(data, loader, stream, early, inner):
     """Number and data of the batch that is to be taken next."""
     found = stream.recorded()
     if found is not None:
-        number, = struct.unpack("<i", found[0])
+        number, = unpack("<i", found[0])
         if number not in early and len(loader._task_info.get(number, ())) != 1:
             stream.part(f"batch {number} came next then, and is not on its way now")
         elif _early(data, loader, early, inner, number, found[1]):
@@ -207,7 +207,7 @@ def _wrap_arrivals(data, owner):
             return inner(self)
         number, batch = _arrival(data, self, stream, early, inner) if stream.replayed or early else inner(self)
         if type(number) is int:
-            stream.write(struct.pack("<i", number))
+            stream.write(pack("<i", number))
         return number, batch
 
     owner._get_data = _get_data
@@ -230,10 +230,10 @@ def _told_pass(data, sampler, indices):
     epoch, shuffle = int(sampler.epoch), bool(sampler.shuffle)
     again = shuffle and data.epochs.get(sampler) == epoch
     data.epochs[sampler] = epoch
-    value = struct.pack("<qqIB", int(sampler.seed), epoch, binascii.crc32(array.array("q", indices).tobytes()), again)
+    value = pack("<qqIB", int(sampler.seed), epoch, binascii.crc32(array.array("q", indices).tobytes()), again)
     found = stream.recorded() if stream.replayed else None
     if found is not None and found[0] != value:
-        seed, before, *_ = struct.unpack("<qqIB", found[0])
+        seed, before, *_ = unpack("<qqIB", found[0])
         stream.part(f"seed {seed}, epoch {before} then; seed {int(sampler.seed)}, epoch {epoch} now, with other indices")
     stream.write(value)
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
+from _struct import calcsize, unpack  # struct may be a file of the job's
+from _thread import _local as _Local
 
 STREAM, PARTED, COMPLETION, ARRIVAL, INDICES, PASS = 80, 81, 88, 89, 90, 91
 _FROM_LOG, _OTHER_CALLER, _PUT_BACK = 1 << 2, 1 << 4, 1 << 8  # enum tb_preload_mark
@@ -23,19 +24,21 @@ _FIRST_PATIENCE, _LATER_PATIENCE = 10.0, 1.0  # seconds
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
 
-_local = threading.local()
+_local = _Local()
 _functions = None  # of the library; False: there is none
 _generation = 0  # forks since the program started, as this process counts them
 _late = 0  # waits for what did not come
 _bytes = 0  # written by this process
 
 
+def _ctypes():
+    return sys.modules["_twinbit_pins"].ctypes_of_python()
+
+
 def _load():
     """The library is in the process, or it is not: it was preloaded."""
     global _functions
-    import ctypes as c
-
-    _functions = False
+    _functions, c = False, _ctypes()
     try:
         library = c.PyDLL(None)
         library.twinbit_pins_decides.restype = c.c_int
@@ -121,8 +124,7 @@ class Stream:
     """One stream. `replayed`: the run that is repeated has it, and nothing has parted from it yet."""
 
     def __init__(self, library, kind, name, shape):
-        import ctypes
-
+        ctypes = _ctypes()
         self.kind, self.name, self.where = kind, name, where()
         self._shape = shape
         self._library, self._generation = library, _generation
@@ -146,13 +148,11 @@ class Stream:
 
     def _recorded(self, kind, n):
         """(payload, seconds since it was opened), or None."""
-        import ctypes
-        import struct
-
+        ctypes = _ctypes()
         at = self._library.twinbit_pins_decided(kind, self._key, n, self._address)
         if not at:
             return None
-        head = struct.unpack(_HEAD, ctypes.string_at(at, struct.calcsize(_HEAD)))
+        head = unpack(_HEAD, ctypes.string_at(at, calcsize(_HEAD)))
         return None if head[2] & _CUT else (ctypes.string_at(at + 64, head[6]), head[8] / 1e6)
 
     def _find(self):

@@ -7,7 +7,6 @@ data.base_seed, and differs from pass to pass) and the place where they were fou
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import sys
@@ -17,7 +16,7 @@ _MOST, _DEEPEST = 10000, 6  # objects that are looked at, attributes behind attr
 _SEEDED = "_twinbit_seeded"
 
 
-def mark_random(random):
+def mark_random(pins, random):
     """A random.Random does not tell whether it was given a seed: it is written on it."""
     owner = random.Random
     seed, setstate = owner.seed, owner.setstate
@@ -28,12 +27,12 @@ def mark_random(random):
         except AttributeError:
             pass
 
-    @functools.wraps(seed)
+    @pins._wraps(seed)
     def marked_seed(self, a=None, version=2):
         seed(self, a, version)
         mark(self, a is not None)
 
-    @functools.wraps(setstate)
+    @pins._wraps(setstate)
     def marked_setstate(self, state):
         setstate(self, state)
         mark(self, True)
@@ -144,7 +143,7 @@ def after_worker(pins, module):
     owner = module.WorkerInfo
     inner = owner.__init__
 
-    @functools.wraps(inner)
+    @pins._wraps(inner)
     def __init__(self, *args, **kwargs):
         inner(self, *args, **kwargs)
         try:

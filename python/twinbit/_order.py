@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-import struct
 import sys
 import time
+from _struct import pack, unpack  # struct may be a file of the job's
 
 _TIMED_OUT, _ENDED = -1, -2
 _SLICE = 0.2  # seconds between two looks at what else has come
@@ -106,9 +106,9 @@ def _noted(order, stream, futures, ranks, timeout):
             except StopIteration:
                 return
             except order.base.TimeoutError:
-                stream.write(struct.pack("<i", _TIMED_OUT))
+                stream.write(pack("<i", _TIMED_OUT))
                 raise
-            stream.write(struct.pack("<i", ranks[id(held[0])]))
+            stream.write(pack("<i", ranks[id(held[0])]))
             yield held.pop()
     finally:
         inner.close()
@@ -125,7 +125,7 @@ def _repeated(order, stream, left, timeout):
         found = stream.recorded()
         if found is None:
             return
-        rank, = struct.unpack("<i", found[0])
+        rank, = unpack("<i", found[0])
         if rank == _TIMED_OUT and timeout is not None:
             stream.write(found[0])
             raise _unfinished(order, left, total)
@@ -146,10 +146,10 @@ def _sorted(order, stream, left, timeout):
     for rank in sorted(left):
         if not order.wait([left[rank]], _left(end)).done:
             if stream:
-                stream.write(struct.pack("<i", _TIMED_OUT))
+                stream.write(pack("<i", _TIMED_OUT))
             raise _unfinished(order, left, total)
         if stream:
-            stream.write(struct.pack("<i", rank))
+            stream.write(pack("<i", rank))
         yield left.pop(rank)
 
 
@@ -203,7 +203,7 @@ def _wait_repeated(order, stream, futures, timeout):
     end, found = None if timeout is None else time.monotonic() + timeout, stream.recorded()
     if found is None:
         return None
-    ranks = struct.unpack(f"<{len(found[0]) // 4}I", found[0])
+    ranks = unpack(f"<{len(found[0]) // 4}I", found[0])
     if not ranks and futures and timeout is None:
         stream.part("it timed out then, and has no time-out now")
         return None
@@ -233,7 +233,7 @@ def _wait(order, fs, timeout, return_when):
     ranks = {id(f): rank for rank, f in enumerate(futures)}
     chosen = sorted(ranks[id(f)] for f in done)
     if stream:
-        stream.write(struct.pack(f"<{len(chosen)}I", *chosen))
+        stream.write(pack(f"<{len(chosen)}I", *chosen))
     done, chosen = {futures[rank] for rank in chosen}, set(chosen)
     return order.base.DoneAndNotDoneFutures(done, {f for f in futures if ranks[id(f)] not in chosen})
 
@@ -274,7 +274,7 @@ class _Pulls:
 
     def note(self, number):
         if self.stream and not self.ended:
-            self.stream.write(struct.pack("<i", number))
+            self.stream.write(pack("<i", number))
         self.ended = number == _ENDED
 
 
@@ -312,7 +312,7 @@ def _next_repeated(iterator, inner, pulls, timeout):
     found = None if pulls.ended else stream.recorded()
     if found is None:
         return None
-    number, = struct.unpack("<i", found[0])
+    number, = unpack("<i", found[0])
     if number == _TIMED_OUT:
         if timeout is not None:
             raise pulls.timed_out

@@ -14,7 +14,8 @@ import sys
 _MESSAGE = "<4I2Q i3I 3968s"  # struct tb_wire_msg
 _MAGIC, _VERSION, _PIN = 0x31425754, 3, 8
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_RANDOM = os.path.join(os.path.dirname(os.__file__), "random.py")
+_PYTHON = os.path.dirname(os.__file__)
+_RANDOM = os.path.join(_PYTHON, "random.py")
 
 _rows = {}  # id -> (mechanism, request, sets, value)
 _force = False
@@ -31,6 +32,8 @@ _steps = None  # of torch, ended so far; None: not in a loop of steps
 _pid = os.getpid()
 works = list  # of the glue: in which order the works of each process group ended
 _packages = None  # the module _pins_packages, where it is needed
+_random_seed = None  # random's own seed(), once the job has imported it and where it is to be seeded
+_ctypes = None  # Python's
 
 
 def _read_plan():
@@ -67,8 +70,8 @@ def _value(pin):
 
 
 def _send(lines):
-    import socket
-    import struct
+    import _socket  # socket and struct may be files of the job's
+    import _struct
 
     text = b""
     for line in lines + [None]:
@@ -76,12 +79,15 @@ def _send(lines):
             text += line
             continue
         if text:
-            message = struct.pack(_MESSAGE, _MAGIC, _VERSION, struct.calcsize(_MESSAGE), _PIN, 0, 0, os.getpid(), 0, 0,
-                                  0, text)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            message = _struct.pack(_MESSAGE, _MAGIC, _VERSION, _struct.calcsize(_MESSAGE), _PIN, 0, 0, os.getpid(), 0,
+                                   0, 0, text)
+            s = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+            try:
                 s.settimeout(0.5)
                 s.connect(os.environ["TWINBIT_SOCKET"])
                 s.send(message)
+            finally:
+                s.close()
         text = line or b""
 
 
@@ -208,6 +214,21 @@ def _seeded(pin, answers=None):
     return answers
 
 
+def _wraps(inner):
+    """As functools.wraps(); functools may not be loaded, and then the job may have files of the names that it imports."""
+    def named(function):
+        for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+            try:
+                setattr(function, name, getattr(inner, name))
+            except (AttributeError, TypeError):
+                pass
+        function.__dict__.update(getattr(inner, "__dict__", {}))
+        function.__wrapped__ = inner
+        return function
+
+    return named
+
+
 def _stands_for(module, name, function):
     """In place of the other under its name, by which pickle finds it."""
     function.__module__, function.__qualname__ = module.__name__, name
@@ -224,12 +245,10 @@ def _inside(asked, inner, args, kwargs):
 
 def _wrap_seed(module, name, pin):
     """The job may seed by itself: then its seed wins, and is told; forced pins take their own instead."""
-    import functools
-
     inner = getattr(module, name)
     pinned = _value(pin)
 
-    @functools.wraps(inner)
+    @_wraps(inner)
     def seed(*args, **kwargs):
         if _by_torch() or _asking and _asking[-1] is _OURS:
             return inner(*args, **kwargs)
@@ -264,11 +283,9 @@ def _given(args, kwargs):
 
 def _wrap_seeded(owner, name):
     """A function of which each call makes or seeds a generator of the job's own."""
-    import functools
-
     inner = getattr(owner, name)
 
-    @functools.wraps(inner)
+    @_wraps(inner)
     def seeded(*args, **kwargs):
         if _by_torch():
             return inner(*args, **kwargs)
@@ -280,11 +297,9 @@ def _wrap_seeded(owner, name):
 
 def _wrap_instances(random):
     """random.Random(seed), and its seed() later; SystemRandom has a seed() that does nothing."""
-    import functools
-
     inner = random.Random.seed
 
-    @functools.wraps(inner)
+    @_wraps(inner)
     def seed(self, *args, **kwargs):
         args, kwargs = _given(args, kwargs)
         return inner(self, *args, **kwargs)
@@ -292,17 +307,17 @@ def _wrap_instances(random):
     random.Random.seed = seed
 
 
-def _start_random():
-    import random
-
+def _start_random(random):
+    """The job, or what it imports, has imported Python's random."""
+    global _random_seed
     if _value("data.worker_generator") is not None:
-        _part("_generators").mark_random(random)
+        _part("_generators").mark_random(sys.modules[__name__], random)
     seed = _wrap_seed(random, "seed", "python.random")
     _wrap_instances(random)
     if _value("python.random") is not None:
-        seed(_seed("python.random"))
-        os.register_at_fork(before=_count_fork, after_in_child=lambda: _seed_child(seed, _forks))
-        _wrap_spawn(seed)
+        _random_seed = seed
+        _seed_random()
+        os.register_at_fork(after_in_child=_seed_random)  # behind random's own, which takes a seed from the system
     _seeded("python.random").send()
 
 
@@ -311,33 +326,38 @@ def _count_fork():
     _forks += 1
 
 
-def _seed_child(seed, number):
+def _seed_random():
     """Python seeds `random` from the system in each forked child, and in each that is spawned: by its number instead, for
     children must not all draw the same."""
+    if _random_seed is not None:
+        _random_seed(_mix(_seed("python.random"), _generation))
+
+
+def _number_child(number):
     global _generation
     _generation = _mix(_generation + 1, number)
-    seed(_mix(_seed("python.random"), _generation))
 
 
-def _wrap_spawn(seed):
+def _after_spawn(module):
     """A child of multiprocessing is told its name, which ends in its number."""
-    import importlib.util
+    inner = module.prepare
 
-    def after(module):
-        inner = module.prepare
+    def prepare(data):
+        number = str(data.get("name", "")).rpartition("-")[2]
+        if number.isdigit():
+            _number_child(1 << 32 | int(number))
+            _seed_random()
+        return inner(data)
 
-        def prepare(data):
-            number = str(data.get("name", "")).rpartition("-")[2]
-            if number.isdigit():
-                _seed_child(seed, 1 << 32 | int(number))
-            return inner(data)
+    module.prepare = prepare
 
-        module.prepare = prepare
 
-    if "multiprocessing.spawn" in sys.modules:
-        after(sys.modules["multiprocessing.spawn"])
-    elif importlib.util.find_spec("multiprocessing") is not None:
-        sys.meta_path.insert(0, _Finder({"multiprocessing.spawn": [after]}))
+def _number_children():
+    """From the start: a child that imports random only after its fork must not draw what its parent draws."""
+    if _value("python.random") is None:
+        return {}
+    os.register_at_fork(before=_count_fork, after_in_child=lambda: _number_child(_forks))
+    return {"multiprocessing.spawn": _after_spawn}
 
 
 def _after_numpy_random(module):
@@ -378,13 +398,11 @@ def _get(name):
 
 
 def _wrap_setter(C, pin, getter, setter):
-    import functools
-
     inner = getattr(C, setter, None)
     if inner is None:
         return
 
-    @functools.wraps(inner)
+    @_wraps(inner)
     def set_flag(*args, **kwargs):
         before = _get(getter)
         pinned = _value(pin)
@@ -531,12 +549,10 @@ def _read_torch(torch, answers):
 
 def _after_dataloader(module):
     """Base seed, order of arrival and indices of each loader, as it begins an epoch."""
-    import functools
-
     owner = module._BaseDataLoaderIter
     inner = owner.__init__
 
-    @functools.wraps(inner)
+    @_wraps(inner)
     def __init__(self, loader):
         inner(self, loader)
         try:
@@ -581,15 +597,13 @@ def _told_loader(iterator, loader):
 
 def _after_worker(module):
     """What a worker seeds NumPy with is torch's own doing: it says so before its first item."""
-    import functools
-
     if _value("data.worker_generator") is not None:
         _part("_generators").after_worker(sys.modules[__name__], module)
     inner = getattr(module, "_generate_state", None)
     if inner is None:
         return
 
-    @functools.wraps(inner)
+    @_wraps(inner)
     def _generate_state(base_seed, worker_id):
         state = inner(base_seed, worker_id)
         _now("data.worker_numpy", "held" if _value("data.worker_numpy") is not None else "read",
@@ -661,23 +675,19 @@ def _numpy_features(answers):
 
 def _blas():
     """NumPy's OpenBLAS, which no symbol of the process leads to; None: it is not in it."""
-    import ctypes
-
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as f:
             paths = {line.split(None, 5)[5].strip() for line in f if "openblas" in line}
-        return ctypes.CDLL(min(paths)) if paths else None
+        return ctypes_of_python().CDLL(min(paths)) if paths else None
     except (OSError, IndexError, ValueError):
         return None
 
 
 def _call(library, names, restype=None):
-    import ctypes
-
     for name in names:
         function = getattr(library, name, None)
         if function is not None:
-            function.restype = restype or ctypes.c_int
+            function.restype = restype or ctypes_of_python().c_int
             result = function()
             return result.decode(errors="replace") if isinstance(result, bytes) else result
     return None
@@ -698,8 +708,7 @@ def _library(pin, value, answers):
 
 def _libraries(answers):
     """Asked after the job has used them: a question may start a library."""
-    import ctypes
-
+    ctypes = ctypes_of_python()
     blas = _blas()
     if blas is not None:
         _library("cpu.openblas_threads",
@@ -782,13 +791,14 @@ def load():
 
 def _part(name):
     """A module beside this one, loaded once, and not before the job needs it."""
-    import importlib.util
+    from _frozen_importlib import module_from_spec  # importlib.util is not there before the job as a rule
+    from _frozen_importlib_external import spec_from_file_location
 
     full = "_twinbit" + name
     module = sys.modules.get(full)
     if module is None:
-        spec = importlib.util.spec_from_file_location(full, _OWN + name + ".py")
-        module = importlib.util.module_from_spec(spec)
+        spec = spec_from_file_location(full, _OWN + name + ".py")
+        module = module_from_spec(spec)
         sys.modules[full] = module
         spec.loader.exec_module(module)
     return module
@@ -825,6 +835,15 @@ def _orders():
     if not _are_written():
         return ends if sorts else {}
     return {**ends, **loads}
+
+
+_OF_PYTHON = ("random", "concurrent.", "multiprocessing.")
+
+
+def _is_meant(name, file):
+    """Not a module of the job's own that has the name of one of Python's."""
+    return not name.startswith(_OF_PYTHON) or \
+        os.path.splitext(file or "")[0] == os.path.join(_PYTHON, *name.split("."))
 
 
 class _Loader:
@@ -867,7 +886,7 @@ class _Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                if _is_meant(name, spec.origin) and spec.loader is not None and hasattr(spec.loader, "exec_module"):
                     spec.loader = _Loader(spec.loader, after)
                 return spec
         return None
@@ -884,33 +903,60 @@ def _wanted_of_packages():
 
 def start():
     """From the import hook, before the job's first line: set what is asked for."""
-    global _early
     if not _read_plan():
         return
+    before = set(sys.modules)
+    ctypes_of_python()
+    _set_out()
+    _take_out(before)
+
+
+def ctypes_of_python():
+    """Taken before the job's first line, so that no file of the job's is taken for it or for what it imports."""
+    global _ctypes
+    if _ctypes is None:
+        import ctypes
+
+        _ctypes = ctypes
+    return _ctypes
+
+
+def _take_out(before):
+    """The job imports modules of Python by itself: what it has in a file of the same name is then found instead."""
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.endswith((".py", ".pyc")) and not name.startswith("_twinbit"):
+            del sys.modules[name]
+
+
+def _set_out():
+    global _early
     wanted = {name: [after] for name, after in _orders().items()}
     sets = any(row[0] in ("python", "torch") and row[1] == "set" for row in _rows.values())
     if sets or os.environ.get("TWINBIT_POISON"):
         load()
         _early = True
-        _start_random()
-        for name, after in {**_SETS, **_wanted_of_packages()}.items():
+        for name, after in {**_SETS, **_number_children(), **_wanted_of_packages()}.items():
             wanted.setdefault(name, []).append(after)
     elif _are_written() or _request("system.time_seeds") == "set":
         for name, after in _SEEDS.items():
             wanted.setdefault(name, []).append(after)
     for name in [n for n in wanted if n in sys.modules]:
-        _Loader(None, wanted.pop(name)).run(sys.modules[name])
+        module = sys.modules[name]
+        if _is_meant(name, getattr(module, "__file__", None)):
+            _Loader(None, wanted.pop(name)).run(module)
     if wanted:
         sys.meta_path.insert(0, _Finder(wanted))
 
 
 _SEEDS = {  # where nothing else is set
-    "random": lambda module: _start_random(),
+    "random": _start_random,
     "numpy.random": _after_numpy_random,
     "torch": _wrap_torch_seeds,
 }
 
 _SETS = {
+    "random": _start_random,
     "numpy.random": _after_numpy_random,
     "torch._C": _after_torch_c,
     "torch": _after_torch,

@@ -6,8 +6,6 @@ package is imported here: what is done is done behind the job's own import of it
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
 
 FLASH, TENSORFLOW, TENSORFLOW_SEED = "kernels.flash_attention", "compile.tensorflow", "compile.tensorflow_seed"
@@ -34,6 +32,8 @@ def wanted(module):
 
 def _after_flash(module):
     """Its functions have a keyword deterministic=False each; the name in the package is taken from here afterwards."""
+    import inspect
+
     wrapped = []
     for name, function in list(vars(module).items()):
         if name.startswith("flash_attn") and inspect.isroutine(function):
@@ -67,6 +67,8 @@ def _tell_flash(asked):
 
 def _wrap_flash(inner, place):
     """@place: of the argument, for calls that give it by position."""
+    import functools
+
     value = pins._value(FLASH) == "True"
     force = pins._force
 

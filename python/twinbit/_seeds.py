@@ -5,16 +5,20 @@ from the run's seed; in a replay each becomes what it was. The deciding and the 
 
 from __future__ import annotations
 
-import struct
+import sys
+
+from _struct import pack, unpack  # struct may be a file of the job's
 
 _functions = None  # of the library; False: there is none, or seeds are not looked at
 
 
+def _ctypes():
+    return sys.modules["_twinbit_pins"].ctypes_of_python()
+
+
 def _load():
     global _functions
-    import ctypes as c
-
-    _functions = False
+    _functions, c = False, _ctypes()
     try:
         library = c.PyDLL(None)
         library.twinbit_pins_seeds.restype = c.c_int
@@ -33,8 +37,7 @@ def wanted():
 
 
 def _ask(asked, bits, where):
-    import ctypes
-
+    ctypes = _ctypes()
     replaced = ctypes.c_int(0)
     given = _functions.twinbit_pins_seed(asked, bits, where.encode(errors="replace"), ctypes.byref(replaced))
     return given if replaced.value else None
@@ -46,9 +49,9 @@ def given(asked, where):
         if not wanted():
             return asked
         if type(asked) is float:
-            bits, = struct.unpack("<Q", struct.pack("<d", asked))
+            bits, = unpack("<Q", pack("<d", asked))
             seed = _ask(bits, 0, where())
-            return asked if seed is None else struct.unpack("<d", struct.pack("<Q", seed))[0]
+            return asked if seed is None else unpack("<d", pack("<Q", seed))[0]
         number = asked.__index__() if hasattr(asked, "__index__") else None
         if number is None or isinstance(asked, bool) or not -(1 << 63) <= number < 1 << 64:
             return asked

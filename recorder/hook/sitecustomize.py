@@ -57,13 +57,13 @@ class _Finder:
 
 
 def _run_the_jobs_own():
-    from importlib.machinery import PathFinder
+    from _frozen_importlib_external import PathFinder
 
     places = [p for p in sys.path if os.path.abspath(p or ".") != _FOLDER]
     spec = PathFinder.find_spec("sitecustomize", places)
     if spec is None or spec.loader is None:
         return
-    from importlib.util import module_from_spec
+    from _frozen_importlib import module_from_spec
 
     module = module_from_spec(spec)
     sys.modules["sitecustomize"] = module
@@ -71,12 +71,13 @@ def _run_the_jobs_own():
 
 
 def _pins():
-    import importlib.util
+    from _frozen_importlib import module_from_spec  # importlib.util would bring modules the job did not import
+    from _frozen_importlib_external import spec_from_file_location
 
     try:
         where = os.path.join(os.path.dirname(_FOLDER), "twinbit", "_pins.py")
-        spec = importlib.util.spec_from_file_location("_twinbit_pins", where)
-        module = importlib.util.module_from_spec(spec)
+        spec = spec_from_file_location("_twinbit_pins", where)
+        module = module_from_spec(spec)
         sys.modules["_twinbit_pins"] = module
         spec.loader.exec_module(module)
         module.start()

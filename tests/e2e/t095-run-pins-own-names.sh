@@ -1,0 +1,60 @@
+# A job whose files have the names of Python's modules gets its own files under pins, and is not told of seeds of theirs; what
+# it did not import is not there before its first line.
+need_python
+run() { "$TWINBIT" run --force -o t.twinbit "$@"; }
+
+# nothing but ours, and what Python has by itself, is there at the job's first line
+cat >first.py <<'END'
+import sys
+print(*sorted(n for n in sys.modules if n not in ("sitecustomize", *sys.builtin_module_names) and n[0] != "_"))
+END
+"$PYTHON" first.py >plain
+for options in "--pin strict" "--pin observe" "--pin basic --force-pins"; do
+    expect 0 run $options -- "$PYTHON" first.py
+    cmp out plain || fail "$options: $(diff out plain)"
+done
+
+# its own files are found, whatever of Python's has that name
+mkdir names
+names="token tokenize ast dis opcode inspect linecache bisect select selectors socket array struct random ctypes threading functools
+    collections"
+for name in $names; do
+    mkdir "names/$name"
+    echo 'def seed(a=None): return "mine", a' >"names/$name/$name.py"
+    printf 'import %s, sys\nprint(%s.seed(3), %s.__file__)\n' "$name" "$name" "$name" >"names/$name/main.py"
+    "$PYTHON" "names/$name/main.py" >plain 2>/dev/null || continue # Python itself needs it, or has it before the job
+    expect 0 run --pin strict --force-pins -- "$PYTHON" "names/$name/main.py"
+    cmp out plain || fail "its own $name: $(cat out err)"
+    lacks err "pin python.random"
+done
+expect 0 run --pin strict -- "$PYTHON" names/random/main.py
+"$TWINBIT" show t.twinbit pins >pins
+matches pins '^unseen  *python\.random '
+
+# Python's random, imported by a job with files of the names that we need: still seeded
+printf 'import random, struct\nprint(random.random(), struct.seed(1))\n' >names/struct/main.py
+for i in 1 2; do
+    expect 0 run --pin strict -- "$PYTHON" names/struct/main.py
+    cp out struct.$i
+done
+cmp struct.1 struct.2 || fail "random is not seeded: $(cat struct.?)"
+contains struct.1 "('mine', 1)"
+
+# children that import random after their fork draw numbers of their own
+cat >forks.py <<'END'
+import os
+for i in range(2):
+    if os.fork() == 0:
+        import random
+        print(random.random(), flush=True)
+        os._exit(0)
+    os.wait()
+import random
+print(random.random())
+END
+for i in 1 2; do
+    expect 0 run --pin basic -- "$PYTHON" forks.py
+    cp out forks.$i
+done
+cmp forks.1 forks.2 || fail "forks draw other numbers"
+[ "$(sort -u forks.1 | wc -l)" -eq 3 ] || fail "forks draw the same: $(cat forks.1)"
