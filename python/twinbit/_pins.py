@@ -243,6 +243,20 @@ def _inside(asked, inner, args, kwargs):
         _asking.pop()
 
 
+def _seed_in(args, kwargs):
+    """What is asked for; None: a seed from the system."""
+    return args[0] if args else next((kwargs[name] for name in kwargs if name != "version"), None)
+
+
+def _told_seed(seed):
+    """No address is in it."""
+    if seed is None:
+        return "a seed from the system"
+    if isinstance(seed, (int, float, str, bytes)) or type(seed).__module__ == "numpy" and hasattr(seed, "dtype"):
+        return str(seed)[:60]
+    return f"a value of type {type(seed).__name__}"
+
+
 def _wrap_seed(module, name, pin):
     """The job may seed by itself: then its seed wins, and is told; forced pins take their own instead."""
     inner = getattr(module, name)
@@ -252,20 +266,21 @@ def _wrap_seed(module, name, pin):
     def seed(*args, **kwargs):
         if _by_torch() or _asking and _asking[-1] is _OURS:
             return inner(*args, **kwargs)
-        asked = args[0] if args else next(iter(kwargs.values()), None)
-        if not _asking and not (_force and pinned is not None):
+        asked = _seed_in(args, kwargs)
+        forced = _force and pinned is not None
+        if not _asking and not forced:
             args, kwargs = _given(args, kwargs)
-            now = args[0] if args else next(iter(kwargs.values()), None)
+            now = _seed_in(args, kwargs)
             if now is not asked and _request(pin) != "leave":  # it follows from our seed, as the pinned one does
+                result = _inside(_OURS, inner, args, kwargs)
                 _now(pin, "held" if pinned is not None else "read", f"{now} in place of {asked}", _where())
-                return _inside(_OURS, inner, args, kwargs)
+                return result
         outer = _asking[-1] if _asking else asked  # torch.manual_seed() seeds devices, too
+        result = _inside(outer, inner, args, kwargs)  # what it refuses is no seed, and the job is told
         if pin not in _asked:
-            _asked[pin] = "a seed from the system" if outer is None else str(outer)[:60], _where()
+            _asked[pin] = _told_seed(outer), _where()
             _seeded(pin).send()
-        if _force and pinned is not None:
-            args, kwargs = (_seed(pin),), {}
-        return _inside(outer, inner, args, kwargs)
+        return _inside(outer, inner, (_seed(pin),), {}) if forced else result
 
     _stands_for(module, name, seed)
     return inner
@@ -277,7 +292,8 @@ def _given(args, kwargs):
     if args:
         return (seeds.given(args[0], _where), *args[1:]), kwargs
     for name in kwargs:
-        return args, {**kwargs, name: seeds.given(kwargs[name], _where)}
+        if name != "version":  # of random.seed()
+            return args, {**kwargs, name: seeds.given(kwargs[name], _where)}
     return args, kwargs
 
 

@@ -58,3 +58,30 @@ for i in 1 2; do
 done
 cmp forks.1 forks.2 || fail "forks draw other numbers"
 [ "$(sort -u forks.1 | wc -l)" -eq 3 ] || fail "forks draw the same: $(cat forks.1)"
+
+# a seed that Python refuses is refused with pins, forced or not, and is no seed of the job's
+cat >refused.py <<'END'
+import random
+for seed in ([1], object(), {}):
+    try:
+        random.seed(seed)
+    except TypeError as e:
+        print(str(e)[:30])
+print(random.random())
+END
+"$PYTHON" refused.py >all
+head -n 3 all >plain
+for options in "--pin basic" "--pin basic --force-pins"; do
+    expect 0 run $options -- "$PYTHON" refused.py
+    head -n 3 out | cmp - plain || fail "$options: $(cat out)"
+    lacks err "pin python.random"
+    "$TWINBIT" show t.twinbit pins >pins
+    lacks pins "the job asked for"
+done
+printf 'import random\nrandom.seed(bytearray(b"x"))\nprint(random.random())\n' >array.py
+expect 0 run --pin basic -- "$PYTHON" array.py
+contains err "pin python.random: the job has a value of type bytearray at array.py:2, which wins over"
+expect 0 run --pin basic --force-pins -- "$PYTHON" array.py
+cp out array.1
+expect 0 run --pin basic -- "$PYTHON" -c 'import random; print(random.random())'
+cmp out array.1 || fail "the seed was not forced: $(cat out array.1)"
