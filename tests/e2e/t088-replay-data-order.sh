@@ -118,3 +118,13 @@ contains out "replay: not the same: "
 matches err 'not as recorded, the first: DataLoader indices at job.py:[0-9]+: 24 samples, BatchSampler then, 36 samples, BatchSampler now'
 expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" -W ignore job.py workers
 matches err 'DataLoader arrivals at job.py:[0-9]+: 24 samples, BatchSampler, 2 workers then, .* 3 workers now'
+
+# the end of a pass is no batch
+cat >batches.py <<'END'
+import torch
+print(len([0 for _ in torch.utils.data.DataLoader(torch.arange(16.0), batch_size=4, shuffle=True)]))
+END
+expect 0 run -o b.twinbit --pin observe --level boundary -- "$PYTHON" batches.py
+contains out 4
+pin b.twinbit data.shuffle
+contains pin "observed 4 batches, order "
