@@ -8,6 +8,7 @@ nothing into the job; where the job sets something itself, the job wins, unless 
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -30,6 +31,7 @@ _forks = 0  # of this process so far
 _generation = 0  # of this process among its forefathers' children; 0: it is the job's first
 _steps = None  # of torch, ended so far; None: not in a loop of steps
 _pid = os.getpid()
+_parts = _thread.RLock()
 works = list  # of the glue: in which order the works of each process group ended
 _packages = None  # the module _pins_packages, where it is needed
 _random_seed = None  # random's own seed(), once the job has imported it and where it is to be seeded
@@ -811,12 +813,13 @@ def _part(name):
     from _frozen_importlib_external import spec_from_file_location
 
     full = "_twinbit" + name
-    module = sys.modules.get(full)
-    if module is None:
-        spec = spec_from_file_location(full, _OWN + name + ".py")
-        module = module_from_spec(spec)
-        sys.modules[full] = module
-        spec.loader.exec_module(module)
+    with _parts:  # another thread must not get one that is half loaded
+        module = sys.modules.get(full)
+        if module is None:
+            spec = spec_from_file_location(full, _OWN + name + ".py")
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            sys.modules[full] = module
     return module
 
 
