@@ -142,6 +142,10 @@ void tb_cli_job_name(char *const *argv, char *out, size_t size);
 enum tb_status tb_cli_free_trace(const char *prefix, char *out, size_t size,
                                  struct tb_error *err) TB_MUST_CHECK;
 
+/** tb_cli_one_file - is what would be written as @a the file that is read as @b? Links are followed
+ */
+bool tb_cli_one_file(const char *a, const char *b);
+
 /**
  * tb_cli_scratch_make - a new folder "twinbit-<name>-XXXXXX" in $TMPDIR, else /tmp
  * The path is absolute, as a job may be told of it: a relative $TMPDIR is not followed.

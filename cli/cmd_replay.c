@@ -329,6 +329,11 @@ int tb_cmd_replay(int argc, char **argv)
         status = tb_cli_usage(&command, "%s", err.text);
         goto out;
     }
+    if (r->output && tb_cli_one_file(r->output, rest.item[0])) {
+        status = tb_cli_usage(&command, "'%s' is the trace that is replayed: name another with -o",
+                              r->output);
+        goto out;
+    }
     r->rec.argv = rest.item + 2;
     status = tb_cli_flush(replay(r, rest.item[0], rest.count > 2 ? rest.count - 2 : 0, &err));
 out:

@@ -214,6 +214,35 @@ static enum tb_status check_frozen(const struct tb_pin_plan *plan, struct tb_err
     return st;
 }
 
+/* Would the n-th of its traces be @source? A folder is given a name that is free */
+static bool overwrites(const struct tb_run *run, uint64_t n, const char *source)
+{
+    char prefix[4000], path[4096];
+
+    if (run->times == 1)
+        return tb_cli_one_file(run->output, source);
+    tb_run_prefix(run, prefix, sizeof(prefix));
+    (void)snprintf(path, sizeof(path), "%s-%llu.twinbit", prefix, (unsigned long long)n);
+    return tb_cli_one_file(path, source);
+}
+
+/* A trace that a cache comes from must outlive the run: without it nothing can be compared */
+static enum tb_status check_output(const struct tb_run *run, const struct tb_pin_plan *plan,
+                                   struct tb_error *err)
+{
+    for (size_t i = 0; run->output && i < plan->count; i++) {
+        const struct tb_pin_choice *c = &plan->choice[i];
+        if (c->request != TB_PIN_SET || !tb_pin_is_cache(c->pin) || strcmp(c->value, "@cache") == 0)
+            continue;
+        for (uint64_t n = 1; n <= run->times; n++)
+            if (overwrites(run, n, c->value))
+                return tb_fail(err, TB_ERR_ARG,
+                               "'%s' is the trace that '%s' is taken from: name another with -o",
+                               c->value, c->pin->id);
+    }
+    return TB_OK;
+}
+
 /* NULL: @err says which word was wrong */
 static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *err)
 {
@@ -240,6 +269,8 @@ static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *
         st = tb_pin_plan_finish(plan, run->pin_seed, err);
     if (st == TB_OK)
         st = check_frozen(plan, err);
+    if (st == TB_OK)
+        st = check_output(run, plan, err);
     if (st != TB_OK) {
         tb_pin_plan_free(plan);
         return NULL;
@@ -291,11 +322,11 @@ int tb_cmd_run(int argc, char **argv)
         return tb_cli_usage(&command, "%s", err.text);
     if (tb_cli_check_kernels(&run.rec.cuda.kernels, &err) != TB_OK)
         return tb_cli_usage(&command, "%s", err.text);
+    run.rec.argv = rest.item;
     struct tb_pin_plan *plan = make_plan(&run, &err);
     if (!plan)
         return tb_cli_usage(&command, "%s", err.text);
     run.rec.pins = plan;
-    run.rec.argv = rest.item;
     if (run.from_step != UINT64_MAX)
         run.rec.steps = (struct tb_cli_steps){run.from_step, UINT64_MAX, true};
     if (tb_cli_use_device(&run.rec, &err) != TB_OK) {

@@ -108,6 +108,16 @@ enum tb_status tb_cli_free_trace(const char *prefix, char *out, size_t size, str
                    prefix);
 }
 
+bool tb_cli_one_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+
+    if (strcmp(a, b) == 0)
+        return true;
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
 /* ---------------------------------------------------------------- scratch folders */
 
 enum tb_status tb_cli_scratch_make(const char *name, char *out, size_t size, struct tb_error *err)

@@ -54,6 +54,22 @@ expect 0 "$TWINBIT" run --force -o c.twinbit --pin compile.inductor_cache=a.twin
     sh -c 'echo other >"$TORCHINDUCTOR_CACHE_DIR/sub dir/a"'
 contains err "1 file is not in the frozen cache: sub dir/a (changed)"
 
+# the trace that is read is never the one that is written, by whatever name
+ln -s a.twinbit soft.twinbit
+ln a.twinbit hard.twinbit
+cp a.twinbit k-2.twinbit
+for name in a.twinbit ./a.twinbit soft.twinbit hard.twinbit; do
+    expect 2 "$TWINBIT" replay --force -o $name a.twinbit -- touch ran
+    contains err "replay: '$name' is the trace that is replayed: name another with -o"
+    expect 2 run -o $name --pin compile.inductor_cache=a.twinbit -- touch ran
+    contains err "run: 'a.twinbit' is the trace that 'compile.inductor_cache' is taken from: name another with -o"
+done
+expect 2 run -n 2 -o k.twinbit --pin compile.inductor_cache=k-2.twinbit -- touch ran
+contains err "'k-2.twinbit' is the trace that"
+[ ! -e ran ] || fail "a job was run over its own trace"
+cmp a.twinbit k-2.twinbit || fail "a trace was written over"
+rm soft.twinbit hard.twinbit k-2.twinbit
+
 # a folder of that name is there already: another one is taken, and Triton's paths are changed with it
 cat >group.sh <<'SH'
 d=$TRITON_CACHE_DIR
