@@ -47,7 +47,8 @@ static const struct tb_cli_option options[] = {
     {"--force-pins", NULL, TB_CLI_FLAG, AT(force_pins), NULL,
      "pins win over what the job sets by itself"},
     {"--poison", NULL, TB_CLI_STRING, AT(poison), "A,B",
-     "run 3 times, fresh memory filled with byte A, A, B: is memory read that nobody wrote?"},
+     "run 3 times, fresh memory filled with byte A, A, B (not 0xff): is memory read that nobody "
+     "wrote?"},
     {"--stress", NULL, TB_CLI_FLAG, AT(stress), NULL,
      "with -n N: N runs more with the order of threads and streams disturbed; how often do runs "
      "differ?"},
@@ -151,6 +152,20 @@ static bool parse_poison(const char *text, uint32_t out[2])
         text = end + 1;
     }
     return out[0] != out[1];
+}
+
+static enum tb_status check_poison(struct tb_run *run, struct tb_error *err)
+{
+    if (run->times != 1)
+        return tb_fail(err, TB_ERR_ARG, "'--poison' and '-n' exclude each other");
+    if (!parse_poison(run->poison, run->fill))
+        return tb_fail(err, TB_ERR_ARG,
+                       "option '--poison': two bytes that differ, such as 0xa5,0x5a");
+    if (run->fill[0] == 0xff || run->fill[1] == 0xff)
+        return tb_fail(err, TB_ERR_ARG,
+                       "option '--poison': the C library cannot fill memory with 0xff: 0x00 to "
+                       "0xfe are possible");
+    return TB_OK;
 }
 
 /* A file may be another one when it is asked for again: what it says stands in its place */
@@ -302,11 +317,8 @@ int tb_cmd_run(int argc, char **argv)
         return tb_cli_usage(&command, "option '--times': 1 to 1000 are possible");
     if (run.pins.count == 0 && (run.force_pins || run.pin_seed))
         return tb_cli_usage(&command, "'--force-pins' and '--pin-seed' need '--pin'");
-    if (run.poison && (run.times != 1 || !parse_poison(run.poison, run.fill)))
-        return tb_cli_usage(&command, run.times != 1
-                                          ? "'--poison' and '-n' exclude each other"
-                                          : "option '--poison': two bytes that differ, such "
-                                            "as 0xa5,0x5a");
+    if (run.poison && check_poison(&run, &err) != TB_OK)
+        return tb_cli_usage(&command, "%s", err.text);
     if (run.poison)
         run.times = 3;
     if (run.stress && (run.poison || run.times < 2))

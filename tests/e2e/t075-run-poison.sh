@@ -9,6 +9,10 @@ for word in 1 1,1 1,256 a,b 1,2,3 '' 0x1g,2; do
     expect 2 run --poison "$word" -- touch ran
     contains err "run: option '--poison'"
 done
+for word in 0xff,1 1,255; do # glibc takes the complement, and 0 for "off"
+    expect 2 run --poison "$word" -- touch ran
+    contains err "the C library cannot fill memory with 0xff: 0x00 to 0xfe are possible"
+done
 expect 2 run --poison 1,2 -n 2 -- touch ran
 expect 2 run --poison 1,2 --pin system.malloc_fill=3 -- touch ran
 expect 3 run --poison 1,2 -- true
