@@ -17,6 +17,7 @@ struct replay {
     struct tb_cli_recording rec;
     const char *output;
     char folder[4000]; /* of the logs that are handed to the job */
+    int status;        /* of the job then, -1: not known */
     char words[64 * 1024];
     char *argv[MAX_ARGS + 1];
 };
@@ -147,6 +148,17 @@ static enum tb_status check_list(const char *list, size_t n, struct tb_error *er
     return corrupted(err, "another hash than stored, of the list of its logs", TB_DRAWS_LIST);
 }
 
+/* Decisions are stored when the job has ended */
+static enum tb_status no_decisions(struct tb_trace *t, struct tb_error *err)
+{
+    if (tb_trace_info(t)->complete || !tb_trace_meta(t, "pins.asked"))
+        return tb_fail(err, TB_ERR_UNSUPPORTED,
+                       "this trace holds no decisions: record it with 'twinbit run --pin observe'");
+    return tb_fail(err, TB_ERR_UNSUPPORTED,
+                   "the recording of this trace was cut before its decisions were stored: record "
+                   "it again");
+}
+
 static enum tb_status write_logs(struct replay *r, struct tb_trace *t, struct tb_error *err)
 {
     size_t n = 0;
@@ -156,8 +168,7 @@ static enum tb_status write_logs(struct replay *r, struct tb_trace *t, struct tb
     if (!list && tb_trace_text_error(t)->status != TB_ERR_NOTFOUND)
         return lacks(err, t, "the list of its logs", TB_DRAWS_LIST);
     if (!list)
-        return tb_fail(err, TB_ERR_UNSUPPORTED,
-                       "this trace holds no decisions: record it with 'twinbit run --pin observe'");
+        return no_decisions(t, err);
     st = check_list(list, n, err);
     if (st == TB_OK)
         st = tb_cli_scratch_make("replay", r->folder, sizeof(r->folder), err);
@@ -199,10 +210,12 @@ static enum tb_status same_pins(struct tb_pin_plan *plan, struct tb_trace *t, st
 
 static void same_recording(struct replay *r, struct tb_trace *t)
 {
+    const char *status = tb_trace_meta(t, "exit_status");
     static const char *const levels[] = {"boundary", "op", "kernel"};
     const char *level = tb_trace_meta(t, "level"), *inputs = tb_trace_meta(t, "inputs");
     const char *device = tb_trace_meta(t, "device"), *steps = tb_trace_meta(t, "steps");
 
+    r->status = status ? atoi(status) : -1; /* NOLINT(cert-err34-c) */
     for (unsigned i = 0; level && i < TB_ARRAY_LEN(levels); i++)
         if (strcmp(level, levels[i]) == 0)
             r->rec.level = i;
@@ -236,22 +249,32 @@ static enum tb_status same_command(struct replay *r, struct tb_trace *t, struct 
 
 /* ---------------------------------------------------------------- and the same? */
 
-static void compare(const char *before, const char *now)
+/* A job that ends in another way is another one, whatever was recorded of it */
+static void print_verdict(const struct replay *r, const struct tb_diff_report *report, int status)
+{
+    if (report->verdict == TB_DIFF_DIVERGED)
+        tb_diff_text(report, stdout, tb_cli_colour());
+    if (report->verdict != TB_DIFF_DIVERGED && r->status >= 0 && r->status != status)
+        printf("replay: not the same: status %d then, %d now\n", r->status, status);
+    else
+        printf("replay: %s: %s\n",
+               report->verdict == TB_DIFF_IDENTICAL  ? "bit-exact"
+               : report->verdict == TB_DIFF_DIVERGED ? "not the same"
+                                                     : "unknown",
+               report->reason);
+}
+
+static void compare(const struct replay *r, const char *before,
+                    const struct tb_collector_result *now)
 {
     struct tb_diff_report *report = NULL;
     struct tb_error err = {0};
 
-    if (tb_diff_run(&report, before, now, NULL, &err) != TB_OK) {
-        (void)tb_cli_error("replay", &err);
+    if (tb_diff_run(&report, before, now->trace, NULL, &err) != TB_OK) {
+        printf("replay: unknown: %s\n", err.text);
         return;
     }
-    if (report->verdict == TB_DIFF_DIVERGED)
-        tb_diff_text(report, stdout, tb_cli_colour());
-    printf("replay: %s: %s\n",
-           report->verdict == TB_DIFF_IDENTICAL  ? "bit-exact"
-           : report->verdict == TB_DIFF_DIVERGED ? "not the same"
-                                                 : "unknown",
-           report->reason);
+    print_verdict(r, report, now->exit_status);
     tb_diff_free(report);
 }
 
@@ -273,7 +296,7 @@ static int record(struct replay *r, const char *trace, struct tb_error *err)
     if (st != TB_OK)
         (void)tb_cli_error("replay", err);
     else
-        compare(trace, result.trace);
+        compare(r, trace, &result);
     return result.exit_status;
 }
 
@@ -321,8 +344,10 @@ int tb_cmd_replay(int argc, char **argv)
     if (!tb_cli_parse(&command, argc, argv, r, &rest, &status))
         goto out;
     if (rest.count == 0 || (rest.count > 1 && strcmp(rest.item[1], "--") != 0)) {
-        status = tb_cli_usage(&command, rest.count == 0 ? "no trace named"
-                                                        : "the command stands behind '--'");
+        status =
+            tb_cli_usage(&command, rest.count == 0          ? "no trace named"
+                                   : rest.item[1][0] == '-' ? "options stand before TRACE"
+                                                            : "the command stands behind '--'");
         goto out;
     }
     if (tb_cli_check_snapshots(&r->rec.snapshots, &err) != TB_OK) {

@@ -37,8 +37,9 @@ expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" job.py mo
 matches err 'replay: 1 decision was not in the log, the first a getrandom of 16 by .*; answered from the seed'
 head -n 4 out | cmp - first || fail "what comes before is the same"
 
-# the status is the job's; a replay can be replayed
+# the status is the job's, and another one is another run; a replay can be replayed
 expect 7 "$TWINBIT" replay --force -o d.twinbit a.twinbit -- "$PYTHON" -c 'import sys; sys.exit(7)'
+contains out "replay: not the same: status 0 then, 7 now"
 expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
 expect 0 "$TWINBIT" replay --force -o d.twinbit c.twinbit
 grep -v '^replay: ' out | cmp - first || fail "the replay of a replay differs"
@@ -51,6 +52,17 @@ expect 2 "$TWINBIT" replay
 expect 2 "$TWINBIT" replay gone.twinbit
 expect 2 "$TWINBIT" replay a.twinbit "$PYTHON" job.py
 contains err "the command stands behind '--'"
+expect 2 "$TWINBIT" replay a.twinbit --force
+contains err "options stand before TRACE"
+
+# twinbit was killed: what is written when the job ends is not there
+run -o k.twinbit --pin observe -- sh -c 'kill -KILL $PPID' && fail "it was not killed"
+expect 2 "$TWINBIT" replay k.twinbit
+contains err "the recording of this trace was cut before its decisions were stored: record it again"
+run --force -o k.twinbit -- sh -c 'kill -KILL $PPID' && fail "it was not killed"
+expect 2 "$TWINBIT" replay k.twinbit
+contains err "this trace holds no decisions"
+rm -rf tmp/twinbit* # of the twinbits that were killed
 expect 127 "$TWINBIT" replay --force -o e.twinbit a.twinbit -- no-such-command
 [ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
 
@@ -148,3 +160,13 @@ expect 0 "$TWINBIT" diff a.twinbit c.twinbit
 expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" -c 'import random; random.random()
 exec(open("train.py").read().replace("lr=1e-4", "lr=1e-3"))'
 contains out "replay: not the same: "
+
+# another job: nothing can be said, and the last line says so
+cat >other.py <<'END'
+import torch
+print(torch.fft.fft(torch.arange(7.0)).abs().prod().item())
+END
+expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" other.py
+tail -n 1 out >last
+contains last "replay: unknown: "
+lacks last "unknown: nothing was recorded"
