@@ -182,7 +182,13 @@ static void print_none(const struct tb_bp *b)
 
 static void print_repeats(const struct tb_bp *b)
 {
-    printf("repeats itself without pins: %u runs are the same\n", b->without);
+    if (b->status != 0 && !b->any_status)
+        printf(
+            "fails each time, with status %d, and repeats itself so without pins: %u runs are the "
+            "same\n",
+            b->status, b->without);
+    else
+        printf("repeats itself without pins: %u runs are the same\n", b->without);
     printf(
         "confidence: had %.2g %% of its runs or more differed, that would have been seen (95 %%); "
         "--repeats N looks longer\n",
