@@ -33,6 +33,7 @@ struct tb_draws {
     uint64_t unknown, others; /* of a replay: not in its log, asked for by another caller */
     uint64_t parted;          /* of a replay: orders that are not as recorded */
     char first[200];          /* of the unknown ones */
+    char first_folder[120];   /* of the listings */
     uint64_t seeds;           /* that are not what the job asked for */
     char seed[200];           /* the first of these */
     struct tb_unreached unreached, seen;
@@ -261,6 +262,8 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
     d->seeds += c.changed;
     if (c.parted && !d->parted)
         (void)snprintf(d->first_parted, sizeof(d->first_parted), "%s", c.first_parted);
+    if (c.folders && !d->folders)
+        (void)snprintf(d->first_folder, sizeof(d->first_folder), "%s", c.first_folder);
     d->parted += c.parted;
     tb_draws_add_cublas(&d->cublas, &c.cublas);
     d->unknown += c.unknown;
@@ -298,6 +301,21 @@ enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct
     return st;
 }
 
+/* "3 answers and 1 process were": what is 0 is not told */
+static void unwritten(const struct tb_draws *d, char *out, size_t size)
+{
+    char answers[48] = "", processes[48] = "";
+
+    if (d->dropped)
+        (void)snprintf(answers, sizeof(answers), "%llu answer%s", (unsigned long long)d->dropped,
+                       d->dropped == 1 ? "" : "s");
+    if (d->unread)
+        (void)snprintf(processes, sizeof(processes), "%llu process%s",
+                       (unsigned long long)d->unread, d->unread == 1 ? "" : "es");
+    (void)snprintf(out, size, "%s%s%s %s", answers, d->dropped && d->unread ? " and " : "",
+                   processes, d->dropped + d->unread == 1 ? "was" : "were");
+}
+
 void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const char *text), void *arg)
 {
     char text[400];
@@ -305,11 +323,12 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
     if (d)
         tb_unreached_report(&d->unreached, line, arg);
     if (d && (d->unread || d->dropped)) {
-        (void)snprintf(
-            text, sizeof(text),
-            "of what the job drew from the system %llu answers and %llu processes were not "
-            "written down, for want of room below TMPDIR: a replay lacks them",
-            (unsigned long long)d->dropped, (unsigned long long)d->unread);
+        char what[120];
+        unwritten(d, what, sizeof(what));
+        (void)snprintf(text, sizeof(text),
+                       "of what the job drew from the system %s not written down, for want of room "
+                       "below TMPDIR or by a limit on the size of files: a replay lacks that",
+                       what);
         line(arg, text);
     }
     if (d && d->seeds) {
@@ -343,9 +362,11 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
         line(arg, text);
     }
     if (d && d->folders) {
-        (void)snprintf(text, sizeof(text),
-                       "replay: %llu listing%s of other names than recorded, in byte order now",
-                       (unsigned long long)d->folders, d->folders == 1 ? " is" : "s are");
+        (void)snprintf(
+            text, sizeof(text),
+            "replay: %llu listing%s of other names than recorded, in byte order now, the "
+            "first: %s",
+            (unsigned long long)d->folders, d->folders == 1 ? " is" : "s are", d->first_folder);
         line(arg, text);
     }
     if (d)

@@ -27,7 +27,8 @@ struct tb_draws_cublas {
 /** struct tb_draws_counts - of one process; zero-initialise */
 struct tb_draws_counts {
     uint64_t draws, real, exempt, devices, listings, names, readers, unknown, others, folders;
-    char first[160]; /* what a replay did not find: the first */
+    char first[160];        /* what a replay did not find: the first */
+    char first_folder[120]; /* who asked for the first listing of other names */
     uint64_t seeds, changed;
     char seed[200];  /* the first that was changed */
     uint64_t parted; /* orders that a replay could not repeat */

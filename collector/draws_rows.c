@@ -96,7 +96,10 @@ void tb_draws_count(struct tb_draws_counts *c, const struct tb_preload_event *e)
     if (!(r->marks & TB_PRELOAD_NOT_IN_LOG))
         return;
     if (r->kind == TB_PRELOAD_LISTING) { /* it holds other names than then */
-        c->folders++;
+        if (c->folders++ == 0)
+            (void)snprintf(c->first_folder, sizeof(c->first_folder),
+                           "%llu entries, by %.60s+0x%llx", (unsigned long long)r->asked,
+                           e->module[0] ? e->module : "?", (unsigned long long)e->offset);
         return;
     }
     if (c->unknown++ == 0)

@@ -37,6 +37,18 @@ expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" job.py mo
 matches err 'replay: 1 decision was not in the log, the first a getrandom of 16 by .*; answered from the seed'
 head -n 4 out | cmp - first || fail "what comes before is the same"
 
+# a folder that holds other names: told with who asked; logs that could not be written: what of them
+touch files/more
+expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
+matches err 'replay: [0-9]+ listings? (is|are) of other names than recorded, in byte order now, the first: [0-9]+ entries, by .+\+0x'
+rm files/more
+printf 'import os\nfor i in range(4000): os.urandom(4096)\n' >limited.py
+expect 0 "$TWINBIT" run --force -o c.twinbit --pin observe -- \
+    "$PYTHON" -c 'import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20)); exec(open("limited.py").read())'
+matches err 'of what the job drew from the system [0-9]+ answers (and 1 process )?were not written down, for want of room below TMPDIR or by a limit on'
+lacks err " 0 processes"
+lacks err " 1 processes"
+
 # the status is the job's, and another one is another run; a replay can be replayed
 expect 7 "$TWINBIT" replay --force -o d.twinbit a.twinbit -- "$PYTHON" -c 'import sys; sys.exit(7)'
 contains out "replay: not the same: status 0 then, 7 now"
