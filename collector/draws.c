@@ -197,22 +197,24 @@ static void take_unreached(struct tb_draws *d, const struct tb_preload_event *e)
 
 /* ---------------------------------------------------------------- into the trace */
 
-/* The file up to where its process wrote, as it is */
-static char *whole(const char *path, uint64_t bytes)
+/* The file up to where its process wrote; one that could not grow any more ends before that, at
+ * @*bytes then */
+static char *whole(const char *path, uint64_t *bytes)
 {
-    char *data = bytes <= LOG_MOST ? malloc(bytes ? bytes : 1) : NULL;
+    char *data = *bytes <= LOG_MOST ? malloc(*bytes ? *bytes : 1) : NULL;
     FILE *f = data ? fopen(path, "re") : NULL;
+    size_t n = f ? fread(data, 1, *bytes, f) : 0;
 
-    if (!f || fread(data, 1, bytes, f) != bytes) {
+    if (n < TB_PRELOAD_LOG_START || ferror(f)) {
         free(data);
         data = NULL;
     }
+    *bytes = n;
     if (f)
         (void)fclose(f);
     return data;
 }
 
-/* The log as a text of the trace, and its line in the list of them */
 static enum tb_status keep(struct tb_store *store, struct tb_draws *d, const char *name,
                            uint64_t bytes, FILE *list, struct tb_error *err)
 {
@@ -220,7 +222,7 @@ static enum tb_status keep(struct tb_store *store, struct tb_draws *d, const cha
 
     (void)snprintf(path, sizeof(path), "%s/%s", d->folder, name);
     (void)snprintf(key, sizeof(key), TB_DRAWS_LOG "%.150s", name);
-    char *data = whole(path, bytes);
+    char *data = whole(path, &bytes);
     enum tb_status st = data ? tb_store_text(store, key, data, bytes, err) : TB_OK;
     if (data)
         (void)fprintf(list, "%s\t%016llx\t%llu\n", name,
