@@ -131,7 +131,7 @@ expect 0 "$TWINBIT" pins data.completion_order
 lacks out "neither written down"
 
 # functions and types are Python's own; what was handed out is not held
-cat >types.py <<'END'
+cat >kinds.py <<'END'
 import concurrent.futures, gc, inspect, pickle, weakref
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 assert inspect.isgeneratorfunction(as_completed) and str(inspect.signature(as_completed)) == "(fs, timeout=None)"
@@ -160,7 +160,7 @@ with ThreadPoolExecutor(2) as ex:
         assert ref() is None, "a result is held"
 END
 for pins in observe strict data.completion_order; do
-    expect 0 run -o t.twinbit --pin $pins -- "$PYTHON" types.py
+    expect 0 run -o t.twinbit --pin $pins -- "$PYTHON" kinds.py
     expect 0 "$TWINBIT" replay --force -o u.twinbit t.twinbit
     lacks err "not as recorded"
 done
@@ -217,5 +217,5 @@ with ThreadPoolExecutor(2) as ex:
     os.kill(os.getpid(), 9)'
 pin k.twinbit
 contains pin "observed 3 hand-outs"
-expect 0 "$TWINBIT" replay --force -o c.twinbit k.twinbit -- "$PYTHON" types.py
-matches err 'orders are not as recorded, the first: .* at types.py:[0-9]+: .*'
+expect 0 "$TWINBIT" replay --force -o c.twinbit k.twinbit -- "$PYTHON" kinds.py
+matches err 'orders are not as recorded, the first: .* at kinds.py:[0-9]+: .*'
