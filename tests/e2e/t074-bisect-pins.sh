@@ -47,7 +47,7 @@ contains out "without pins: 2 of 3 runs differ from the commonest result; first:
 rm count
 
 # no pin mends a clock, nor a status of its own; what this version does not pin is told
-expect 1 bp -- date +%N
+expect 1 bp --pin strict,system.rdtsc -- date +%N
 contains out "none: runs differ with all "
 matches out "^with all pins: line 1 of the output: '[0-9]+', '[0-9]+'$"
 contains out "not tried, because this version does not set them: "
