@@ -556,13 +556,44 @@ static enum tb_status find_moves(struct ev **a, size_t n, struct ev **b, size_t 
     return st;
 }
 
+/* All that it got: key, arguments, what it read; 0: it reads nothing, or not all is known */
+static uint64_t asked_of(const struct ev *e)
+{
+    uint64_t h = mix64(e->key, e->args);
+    bool any = false;
+
+    for (uint32_t i = 0; i < e->n; i++) {
+        const struct acc *c = &e->acc[i];
+        if (e->site->access[i].mode != 'r' && e->site->access[i].mode != 'g')
+            continue;
+        any = true;
+        if (c->flags & ACC_HASHED) {
+            h = mix64(mix64(h, c->fp.a), c->fp.b);
+            continue;
+        }
+        if (c->flags & ACC_UNKNOWN)
+            return 0;
+        for (const struct range *p = e->pieces + c->piece, *end = p + c->pieces; p < end; p++) {
+            if (!p->token || p->guess)
+                return 0;
+            h = mix64(mix64(h, p->token), (uint64_t)(p->lo - p->start));
+            h = mix64(h, (uint64_t)(p->hi - c->lo));
+        }
+    }
+    return any ? h : 0;
+}
+
 /* Got the same, made something else of it: that is what is looked for, and no other place of it */
 static void keep_asked(struct ev **a, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (a[i]->mate && a[i]->asked && a[i]->asked == a[i]->mate->asked &&
-            a[i]->content != a[i]->mate->content && !is_torn(a[i]) && !is_torn(a[i]->mate))
-            stay(a[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct ev *e = a[i], *mate = e->mate;
+        if (!mate || e->content == mate->content || is_torn(e) || is_torn(mate))
+            continue;
+        uint64_t asked = asked_of(e);
+        if (asked && asked == asked_of(mate))
+            stay(e);
+    }
 }
 
 /* Those whose mates were taken away */

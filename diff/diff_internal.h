@@ -121,7 +121,6 @@ struct ev {
     uint64_t key;     /* site, phase and module */
     uint64_t alike;   /* the same, whatever the launch shape and the code of a kernel are */
     uint64_t content; /* all that was seen of it: key, args, what it read, what it wrote */
-    uint64_t asked;   /* the same without what it wrote; 0: it reads nothing, or not all is known */
     uint32_t thread;  /* id in its trace */
     uint32_t epoch;   /* collectives of the process before it */
     uint16_t flags;

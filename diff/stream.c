@@ -290,38 +290,6 @@ static enum tb_status take_effect(struct stream *s, const struct tb_trace_event 
     return read && (c->flags & ACC_HASHED) && dense(a) ? verified(s, e, i, &r) : TB_OK;
 }
 
-static bool is_read(const struct ev *v, uint32_t i)
-{
-    return v->site->access[i].mode == 'r' || v->site->access[i].mode == 'g';
-}
-
-static uint64_t asked_of(const struct stream *s, const struct ev *v)
-{
-    uint64_t h = mix64(v->key, v->args);
-    bool any = false;
-
-    for (uint32_t i = 0; i < v->n; i++) {
-        const struct acc *c = &s->acc[i];
-        if (!is_read(v, i))
-            continue;
-        any = true;
-        if (c->flags & ACC_HASHED) {
-            h = mix64(mix64(h, c->fp.a), c->fp.b);
-            continue;
-        }
-        if (c->flags & (ACC_UNKNOWN | ACC_MET))
-            return 0;
-        for (uint32_t j = 0; j < c->pieces; j++) {
-            const struct range *p = &s->all.r[c->piece + j];
-            if (!p->token || p->guess)
-                return 0;
-            h = mix64(mix64(h, p->token), (uint64_t)(p->lo - p->start));
-            h = mix64(h, (uint64_t)(p->hi - c->lo));
-        }
-    }
-    return any ? h : 0;
-}
-
 static uint64_t content_of(const struct stream *s, const struct ev *v)
 {
     uint64_t h = mix64(mix64(v->key, v->args), v->flags & TB_EVF_FAILED);
@@ -371,7 +339,6 @@ static struct ev *make(struct stream *s, const struct tb_trace_event *e,
     v->key = mix64(v->site_key, range->hash);
     v->alike = mix64(alike_of(s, e->site), range->hash);
     v->content = content_of(s, v);
-    v->asked = asked_of(s, v);
     if (n)
         memcpy(v->acc, s->acc, n * sizeof(struct acc));
     if (s->all.n)
