@@ -422,44 +422,51 @@ static struct tb_cu_work *batch(const struct tb_cuda_call *c)
     return w;
 }
 
+static bool is_batch(uint32_t id)
+{
+    switch (id) {
+        CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : return true;
+    default:
+        return false;
+    }
+}
+
+/* A call that moves one thing; false: it is of no kind that is known */
+static bool from_call(const struct tb_cuda_call *c, struct transfer *t)
+{
+    const struct form *f = form_of(c->id);
+
+    if (f)
+        from_form(c, f, t);
+    return f || from_box(c, t) || from_value(c, t);
+}
+
 /* What it writes is a part of the step's state, if it is no event itself. */
 static void mark(const struct tb_cuda_call *c)
 {
     const struct tb_cuMemcpyBatchAsync_params *p = c->params;
-    const struct form *f = form_of(c->id);
     struct transfer t = {.name = NULL};
 
-    switch (c->id) {
-        CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : batch_stream(c, &t);
-        for (size_t i = 0; p->dsts && p->sizes && i < p->count; i++) {
-            t.dst = p->dsts[i];
-            t.dst_bytes = p->sizes[i];
+    if (!is_batch(c->id)) {
+        if (from_call(c, &t))
             mark_transfer(&t);
-        }
         return;
-    default:
-        break;
     }
-    if (f)
-        from_form(c, f, &t);
-    else if (!from_box(c, &t) && !from_value(c, &t))
-        return;
-    mark_transfer(&t);
+    batch_stream(c, &t);
+    for (size_t i = 0; p->dsts && p->sizes && i < p->count; i++) {
+        t.dst = p->dsts[i];
+        t.dst_bytes = p->sizes[i];
+        mark_transfer(&t);
+    }
 }
 
 static struct tb_cu_work *begin(const struct tb_cuda_call *c)
 {
-    const struct form *f = form_of(c->id);
     struct transfer t;
 
-    switch (c->id) {
-        CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : return batch(c);
-    default:
-        break;
-    }
-    if (f)
-        from_form(c, f, &t);
-    else if (!from_box(c, &t) && !from_value(c, &t)) {
+    if (is_batch(c->id))
+        return batch(c);
+    if (!from_call(c, &t)) {
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", tb_cuda_id_name(c->id), "is not looked into");
         return NULL;
     }
@@ -511,20 +518,12 @@ static bool may_leave(uint32_t id)
 static void delay(const struct tb_cuda_call *c)
 {
     struct transfer t = {.name = NULL};
-    const struct form *f = form_of(c->id);
+    bool batch = is_batch(c->id);
 
-    switch (c->id) {
-        CALL2_ASYNC(cuMemcpyBatchAsync) : CALL2_ASYNC(cuMemcpyBatchAsync_v2) : batch_stream(c, &t);
+    if (batch)
+        batch_stream(c, &t);
+    if (batch || from_call(c, &t))
         tb_cu_delay(t.stream, t.per_thread);
-        return;
-    default:
-        break;
-    }
-    if (f)
-        from_form(c, f, &t);
-    else if (!from_box(c, &t) && !from_value(c, &t))
-        return;
-    tb_cu_delay(t.stream, t.per_thread);
 }
 
 void tb_cu_copy_enter(struct tb_cuda_call *c)
