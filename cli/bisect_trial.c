@@ -35,7 +35,7 @@ static bool dropped(const struct tb_bp *b, const struct tb_pin *pin)
  * was finished; one that was dropped since then takes it along. */
 static bool is_item(const struct tb_bp *b, const struct tb_pin_choice *c)
 {
-    bool item = c->request == TB_PIN_SET && !dropped(b, c->pin) && !tb_pin_is_cache(c->pin);
+    bool item = c->request == TB_PIN_SET && !dropped(b, c->pin) && !tb_pin_sets_cache(c);
 
     for (const char *const *need = c->pin->needs; item && *need; need++)
         item = !dropped(b, tb_pin_find(*need));

@@ -208,27 +208,6 @@ static void say_asked(const struct tb_run *run, struct tb_pin_plan *plan)
         out[0] = 0;
 }
 
-/* "ID=TRACE": it must have the cache frozen, better known now than when the job starts */
-static enum tb_status check_frozen(const struct tb_pin_plan *plan, struct tb_error *err)
-{
-    enum tb_status st = TB_OK;
-
-    for (size_t i = 0; st == TB_OK && i < plan->count; i++) {
-        const struct tb_pin_choice *c = &plan->choice[i];
-        struct tb_trace *t = NULL;
-        if (c->request != TB_PIN_SET || !tb_pin_is_cache(c->pin) || strcmp(c->value, "@cache") == 0)
-            continue;
-        st = tb_trace_open(&t, c->value, err);
-        if (st == TB_OK && !tb_caches_has(t, c->pin->id))
-            st =
-                tb_fail(err, TB_ERR_NOTFOUND,
-                        "'%s' holds no frozen cache of '%s': record it with 'twinbit run --pin %s'",
-                        c->value, c->pin->id, c->pin->id);
-        tb_trace_close(t);
-    }
-    return st;
-}
-
 /* Would the n-th of its traces be @source? A folder is given a name that is free */
 static bool overwrites(const struct tb_run *run, uint64_t n, const char *source)
 {
@@ -241,21 +220,36 @@ static bool overwrites(const struct tb_run *run, uint64_t n, const char *source)
     return tb_cli_one_file(path, source);
 }
 
-/* A trace that a cache comes from must outlive the run: without it nothing can be compared */
-static enum tb_status check_output(const struct tb_run *run, const struct tb_pin_plan *plan,
-                                   struct tb_error *err)
+/* A trace that a cache comes from must have it, better known now than when the job starts; and it
+ * must outlive the run: without it nothing can be compared */
+static enum tb_status check_source(const struct tb_run *run, const struct tb_pin *pin,
+                                   const char *trace, struct tb_error *err)
 {
-    for (size_t i = 0; run->output && i < plan->count; i++) {
-        const struct tb_pin_choice *c = &plan->choice[i];
-        if (c->request != TB_PIN_SET || !tb_pin_is_cache(c->pin) || strcmp(c->value, "@cache") == 0)
-            continue;
-        for (uint64_t n = 1; n <= run->times; n++)
-            if (overwrites(run, n, c->value))
-                return tb_fail(err, TB_ERR_ARG,
-                               "'%s' is the trace that '%s' is taken from: name another with -o",
-                               c->value, c->pin->id);
+    struct tb_trace *t = NULL;
+    enum tb_status st = tb_trace_open(&t, trace, err);
+
+    if (st == TB_OK)
+        st = tb_caches_need(t, pin->id, err);
+    tb_trace_close(t);
+    for (uint64_t n = 1; st == TB_OK && run->output && n <= run->times; n++)
+        if (overwrites(run, n, trace))
+            st = tb_fail(err, TB_ERR_ARG,
+                         "'%s' is the trace that '%s' is taken from: name another with -o", trace,
+                         pin->id);
+    return st;
+}
+
+static enum tb_status check_sources(const struct tb_run *run, const struct tb_pin_plan *plan,
+                                    struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+
+    for (size_t i = 0; st == TB_OK && i < plan->count; i++) {
+        const char *trace = tb_pin_cache_from(&plan->choice[i]);
+        if (trace)
+            st = check_source(run, plan->choice[i].pin, trace, err);
     }
-    return TB_OK;
+    return st;
 }
 
 /* NULL: @err says which word was wrong */
@@ -283,9 +277,7 @@ static struct tb_pin_plan *make_plan(const struct tb_run *run, struct tb_error *
     if (st == TB_OK)
         st = tb_pin_plan_finish(plan, run->pin_seed, err);
     if (st == TB_OK)
-        st = check_frozen(plan, err);
-    if (st == TB_OK)
-        st = check_output(run, plan, err);
+        st = check_sources(run, plan, err);
     if (st != TB_OK) {
         tb_pin_plan_free(plan);
         return NULL;

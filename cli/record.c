@@ -172,11 +172,6 @@ static enum tb_status name_own_kernels(struct tb_error *err)
     return TB_OK;
 }
 
-static bool is_cache(const struct tb_pin_plan *plan, size_t i)
-{
-    return plan->choice[i].request == TB_PIN_SET && tb_pin_is_cache(plan->choice[i].pin);
-}
-
 /* The device's own folders for compilers are not the user's: pins win over them */
 static enum tb_status prepare(const struct tb_cli_recording *r, struct tb_error *err)
 {
@@ -188,7 +183,7 @@ static enum tb_status prepare(const struct tb_cli_recording *r, struct tb_error 
     if (!unset)
         return tb_fail(err, TB_ERR_NOMEM, "no memory for the list of pins");
     for (size_t i = 0; i < count; i++)
-        unset[i] = is_cache(r->pins, i) && !getenv(r->pins->choice[i].pin->sets);
+        unset[i] = tb_pin_sets_cache(&r->pins->choice[i]) && !getenv(r->pins->choice[i].pin->sets);
     enum tb_status st = sg_run_prepare(&opt, r->argv, err);
     for (size_t i = 0; i < count; i++)
         if (unset[i])

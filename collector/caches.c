@@ -133,12 +133,16 @@ static bool find_frozen(struct tb_trace *t, const char *id, char *was, size_t si
     return false;
 }
 
-bool tb_caches_has(struct tb_trace *t, const char *id)
+enum tb_status tb_caches_need(struct tb_trace *t, const char *id, struct tb_error *err)
 {
     char was[1024];
     uint64_t count = 0;
 
-    return find_frozen(t, id, was, sizeof(was), &count);
+    if (find_frozen(t, id, was, sizeof(was), &count))
+        return TB_OK;
+    return tb_fail(err, TB_ERR_NOTFOUND,
+                   "'%.200s' holds no frozen cache of '%s': record it with 'twinbit run --pin %s'",
+                   tb_trace_info(t)->path, id, id);
 }
 
 static enum tb_status unpack(struct cache *c, struct tb_trace *t, const char *was, uint64_t count,
@@ -165,11 +169,8 @@ static enum tb_status fill(struct cache *c, const char *trace, bool named, struc
     enum tb_status st = trace ? tb_trace_open(&t, trace, err) : TB_OK;
     bool there = st == TB_OK && t && find_frozen(t, c->id, was, sizeof(was), &count);
 
-    if (st == TB_OK && named && !there)
-        st =
-            tb_fail(err, TB_ERR_NOTFOUND,
-                    "'%.200s' holds no frozen cache of '%s': record it with 'twinbit run --pin %s'",
-                    trace, c->id, c->id);
+    if (st == TB_OK && named)
+        st = tb_caches_need(t, c->id, err);
     if (st == TB_OK)
         st = make_folder(c, was, err);
     if (st == TB_OK && there)
@@ -206,12 +207,12 @@ enum tb_status tb_caches_open(struct tb_caches **out, const struct tb_pin_plan *
     all->most = max_size ? max_size / 2 : UINT64_MAX;
     for (size_t i = 0; st == TB_OK && i < plan->count && all->count < MAX_CACHES; i++) {
         const struct tb_pin_choice *c = &plan->choice[i];
-        if (c->request != TB_PIN_SET || !tb_pin_is_cache(c->pin))
+        if (!tb_pin_sets_cache(c))
             continue;
-        bool named = !frozen && strcmp(c->value, "@cache") != 0;
+        const char *named = frozen ? NULL : tb_pin_cache_from(c);
         struct cache *cache = &all->cache[all->count++];
         cache->id = c->pin->id;
-        st = fill(cache, named ? c->value : frozen, named, err);
+        st = fill(cache, named ? named : frozen, named != NULL, err);
         if (st == TB_OK)
             give(cache, pins);
     }

@@ -67,8 +67,9 @@ enum tb_status tb_collector_run(const struct tb_collector_options *options,
                                 struct tb_collector_result *result,
                                 struct tb_error *err) TB_MUST_CHECK;
 
-/** tb_caches_has - has the trace a frozen folder of the pin @id? */
-bool tb_caches_has(struct tb_trace *t, const char *id);
+/** tb_caches_need - TB_ERR_NOTFOUND if the trace has no frozen folder of the pin @id */
+enum tb_status tb_caches_need(struct tb_trace *t, const char *id,
+                              struct tb_error *err) TB_MUST_CHECK;
 
 /**
  * tb_tap_build - path of the torch tap for the libtorch_cpu.so at @libtorch, built if the cache

@@ -80,6 +80,16 @@ const struct tb_pin_choice *tb_pin_choice_of(const struct tb_pin_plan *p, const 
     return find(p, id);
 }
 
+bool tb_pin_sets_cache(const struct tb_pin_choice *c)
+{
+    return c->request == TB_PIN_SET && tb_pin_is_cache(c->pin);
+}
+
+const char *tb_pin_cache_from(const struct tb_pin_choice *c)
+{
+    return tb_pin_sets_cache(c) && strcmp(c->value, "@cache") != 0 ? c->value : NULL;
+}
+
 /* ---------------------------------------------------------------- choices */
 
 static void leave(struct tb_pin_choice *c, bool own)

@@ -102,6 +102,11 @@ enum tb_status tb_pin_plan_finish(struct tb_pin_plan *p, uint64_t seed,
 /** tb_pin_choice_of - the choice of the pin with this id; NULL: no such pin */
 const struct tb_pin_choice *tb_pin_choice_of(const struct tb_pin_plan *p, const char *id);
 
+/** tb_pin_sets_cache - does choice @c set a cache? tb_pin_cache_from - the trace that has it
+ * frozen; NULL: it begins empty, or is none */
+bool tb_pin_sets_cache(const struct tb_pin_choice *c);
+const char *tb_pin_cache_from(const struct tb_pin_choice *c);
+
 /** tb_pin_seed - seed of pin @id in a run with seed @run, below 2^32 (NumPy takes no more) */
 uint32_t tb_pin_seed(uint64_t run, const char *id);
 
