@@ -38,19 +38,12 @@ def _ctypes():
 def _load():
     """The library is in the process, or it is not: it was preloaded."""
     global _functions
-    _functions, c = False, _ctypes()
-    try:
-        library = c.PyDLL(None)
-        library.twinbit_pins_decides.restype = c.c_int
-        library.twinbit_pins_thread.restype = c.c_uint64
-        library.twinbit_pins_decide.restype = c.c_int
-        library.twinbit_pins_decide.argtypes = [c.c_uint, c.c_uint64, c.c_uint32, c.c_uint64, c.c_char_p, c.c_uint32]
-        library.twinbit_pins_decided.restype = c.c_void_p
-        library.twinbit_pins_decided.argtypes = [c.c_uint, c.c_uint64, c.c_uint32, c.c_void_p]
-        if library.twinbit_pins_decides():
-            _functions = library
-    except (AttributeError, OSError):
-        pass
+    _functions = sys.modules["_twinbit_pins"].preloaded("twinbit_pins_decides", lambda c: {
+        "twinbit_pins_decides": (c.c_int, []),
+        "twinbit_pins_thread": (c.c_uint64, []),
+        "twinbit_pins_decide": (c.c_int, [c.c_uint, c.c_uint64, c.c_uint32, c.c_uint64, c.c_char_p, c.c_uint32]),
+        "twinbit_pins_decided": (c.c_void_p, [c.c_uint, c.c_uint64, c.c_uint32, c.c_void_p]),
+    })
     return _functions
 
 
@@ -102,18 +95,8 @@ def _is_library(name):
 
 
 def where():
-    """The line that called: the nearest one that is neither ours, nor Python's, nor torch's."""
-    frame = sys._getframe(1)
-    while frame is not None and _is_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    if frame is None:
-        return "?"
-    name = frame.f_code.co_filename
-    try:
-        here = os.getcwd() + os.sep
-    except OSError:
-        here = os.sep
-    return f"{name[len(here):] if name.startswith(here) else name}:{frame.f_lineno}"
+    """The line of the job's: neither ours, nor Python's, nor torch's."""
+    return sys.modules["_twinbit_pins"].line_of_job(_is_library) or "?"
 
 
 def _clean(text):

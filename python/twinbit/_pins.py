@@ -133,16 +133,24 @@ def _is_library(name):
             name in (__file__, os.__file__, _RANDOM))
 
 
-def _where():
-    """The line that called: the nearest one that is neither ours nor one of torch or TensorFlow."""
+def line_of_job(is_library):
+    """The line that called: the nearest one whose file is not @is_library; "" if there is none."""
     frame = sys._getframe(1)
-    while frame is not None and _is_library(frame.f_code.co_filename):
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return ""
     name = frame.f_code.co_filename
-    here = os.getcwd() + os.sep
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:  # it was removed
+        here = name + os.sep
     return f"{name[len(here):] if name.startswith(here) else name}:{frame.f_lineno}"
+
+
+def _where():
+    """The line of the job's: neither ours nor one of torch or TensorFlow."""
+    return line_of_job(_is_library)
 
 
 def _by_torch():
@@ -938,6 +946,20 @@ def ctypes_of_python():
 
         _ctypes = ctypes
     return _ctypes
+
+
+def preloaded(asks, signatures):
+    """libtwinbit_pins.so, if it is in the process and its function @asks says yes, else False; @signatures: gives for ctypes
+    the result and the arguments of its functions."""
+    c = ctypes_of_python()
+    try:
+        library = c.PyDLL(None)
+        for name, (result, arguments) in signatures(c).items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+        return library if getattr(library, asks)() else False
+    except (AttributeError, OSError):
+        return False
 
 
 def _take_out(before):

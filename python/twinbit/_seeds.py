@@ -12,22 +12,12 @@ from _struct import pack, unpack  # struct may be a file of the job's
 _functions = None  # of the library; False: there is none, or seeds are not looked at
 
 
-def _ctypes():
-    return sys.modules["_twinbit_pins"].ctypes_of_python()
-
-
 def _load():
     global _functions
-    _functions, c = False, _ctypes()
-    try:
-        library = c.PyDLL(None)
-        library.twinbit_pins_seeds.restype = c.c_int
-        library.twinbit_pins_seed.restype = c.c_uint64
-        library.twinbit_pins_seed.argtypes = [c.c_uint64, c.c_uint, c.c_char_p, c.POINTER(c.c_int)]
-        if library.twinbit_pins_seeds():
-            _functions = library
-    except (AttributeError, OSError):
-        pass
+    _functions = sys.modules["_twinbit_pins"].preloaded("twinbit_pins_seeds", lambda c: {
+        "twinbit_pins_seeds": (c.c_int, []),
+        "twinbit_pins_seed": (c.c_uint64, [c.c_uint64, c.c_uint, c.c_char_p, c.POINTER(c.c_int)]),
+    })
     return _functions
 
 
@@ -37,7 +27,7 @@ def wanted():
 
 
 def _ask(asked, bits, where):
-    ctypes = _ctypes()
+    ctypes = sys.modules["_twinbit_pins"].ctypes_of_python()
     replaced = ctypes.c_int(0)
     given = _functions.twinbit_pins_seed(asked, bits, where.encode(errors="replace"), ctypes.byref(replaced))
     return given if replaced.value else None

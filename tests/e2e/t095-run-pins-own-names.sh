@@ -85,3 +85,14 @@ expect 0 run --pin basic --force-pins -- "$PYTHON" array.py
 cp out array.1
 expect 0 run --pin basic -- "$PYTHON" -c 'import random; print(random.random())'
 cmp out array.1 || fail "the seed was not forced: $(cat out array.1)"
+
+# a job in a folder that is gone: its line has the whole path, and nothing is raised into it
+cat >gone.py <<'END'
+import os, random, tempfile
+folder = tempfile.mkdtemp()
+os.chdir(folder)
+os.rmdir(folder)
+random.seed(3)
+END
+expect 0 run --pin basic -- "$PYTHON" gone.py
+matches err "pin python\.random: the job has 3 at .*/gone\.py:5, which wins over"
