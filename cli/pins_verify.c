@@ -217,7 +217,7 @@ static void explain(const struct verify *v, struct row *r)
         why = "the system did not let it be set (in a container, its filter)";
     else if (strcmp(r->state, "missed") == 0)
         why = "it was set, and something else was seen";
-    else if (strcmp(r->state, "unseen") == 0)
+    else if (strcmp(r->state, "unseen") == 0 && !r->observed[0]) /* else that says why */
         why = no_reading(v, pin);
     if (*why)
         (void)snprintf(r->reason, sizeof(r->reason), "%s", why);
@@ -328,6 +328,8 @@ static enum tb_status verify(struct verify *v, enum tb_pin_profile profile, char
     enum tb_status st = tb_pin_plan_add(v->plan, tb_pin_profile_text(profile)->name, err);
     if (st == TB_OK)
         st = tb_pin_plan_finish(v->plan, 0, err);
+    v->plan->decisions =
+        true; /* as "run --pin" has it: what can only be seen is in the rows, too */
     if (st == TB_OK)
         st = tb_cli_scratch_make("pins", v->folder, sizeof(v->folder), err);
     if (st == TB_OK)

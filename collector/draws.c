@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "collector/collector_internal.h"
+#include "collector/instructions.h"
 #include "deterministic/cublas/cublas.h"
 #include "deterministic/plan.h"
 #include "deterministic/preload/config.h"
@@ -37,6 +38,7 @@ struct tb_draws {
     uint64_t seeds;           /* that are not what the job asked for */
     char seed[200];           /* the first of these */
     struct tb_unreached unreached, seen;
+    struct tb_instructions *code; /* NULL: nobody asks */
     char first_parted[400];
     struct tb_draws_cublas cublas;
     char cublas_words[64]; /* for libtwinbit_cublas.so, "": it is not wanted */
@@ -78,6 +80,7 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     const struct tb_pin_choice *ends = tb_pin_choice_of(plan, "data.completion_order");
     d->sorts = ends && ends->request == TB_PIN_SET;
     want_cublas(d, plan);
+    d->code = tb_instructions_new(plan);
     c->seed = plan->seed;
     c->entropy = mode_of(plan, "system.entropy", replay != NULL);
     c->listing = mode_of(plan, "system.readdir", replay != NULL);
@@ -87,10 +90,12 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     c->value_limit = 512u << 10; /* of one answer: a replay needs it whole */
     c->flags = (plan->all_entropy ? TB_PRELOAD_ALL_CALLERS : 0u) |
                (plan->decisions || replay ? TB_PRELOAD_DECISIONS : 0u) |
+               (d->code ? TB_PRELOAD_FILES : 0u) |
                (mode_of(plan, "system.rdrand", replay != NULL) == TB_PRELOAD_OFF
                     ? TB_PRELOAD_NO_RANDOM_DEVICE
                     : 0u);
     if (!c->entropy && !c->listing && !c->tempnames && !c->seeds && !c->time) {
+        tb_instructions_free(d->code);
         free(d);
         return TB_OK;
     }
@@ -159,6 +164,7 @@ void tb_draws_free(struct tb_draws *d)
             break;
         (void)usleep(5000); /* one that was starting has made its log meanwhile */
     }
+    tb_instructions_free(d->code);
     free(d);
 }
 
@@ -182,7 +188,7 @@ void tb_draws_unseen(void *d, const char *program, const char *why)
 
 uint64_t tb_draws_rows(const struct tb_draws *d)
 {
-    return d ? d->unreached.count : 0;
+    return d ? d->unreached.count + tb_instructions_rows(d->code) : 0;
 }
 
 static void take_unreached(struct tb_draws *d, const struct tb_preload_event *e)
@@ -193,6 +199,26 @@ static void take_unreached(struct tb_draws *d, const struct tb_preload_event *e)
     if (r->payload > 0 && program[r->payload - 1] == 0)
         tb_unreached_add(&d->unreached, program,
                          tb_preload_reach_text((enum tb_preload_reach)r->asked), 1);
+}
+
+static void take_file(struct tb_draws *d, const struct tb_preload_event *e)
+{
+    const struct tb_preload_record *r = e->record;
+    const char *path = e->payload;
+
+    if (r->payload > 0 && path[r->payload - 1] == 0)
+        tb_instructions_add(d->code, path, r->asked != 0);
+}
+
+/* What is in the code of all programs; of those without the library the libraries are not known */
+static enum tb_status look_into_code(struct tb_draws *d, struct tb_store *store,
+                                     struct tb_pins *pins, struct tb_error *err)
+{
+    for (uint32_t i = 0; i < d->unreached.count; i++)
+        tb_instructions_add(d->code, d->unreached.row[i].program, true);
+    tb_instructions_look(d->code);
+    tb_instructions_say(d->code, pins);
+    return tb_instructions_store(d->code, store, err);
 }
 
 /* ---------------------------------------------------------------- into the trace */
@@ -251,9 +277,12 @@ static enum tb_status one_log(struct tb_draws *d, const struct tb_preload_logs *
         return st;
     d->dropped += tb_preload_log_file(log)->dropped;
     const struct tb_preload_file *f = tb_preload_log_file(log);
+    tb_instructions_process(d->code);
     while (tb_preload_log_next(log, &e))
         if (e.record->kind == TB_PRELOAD_UNREACHED)
             take_unreached(d, &e);
+        else if (e.record->kind == TB_PRELOAD_FILE)
+            take_file(d, &e);
         else
             tb_draws_count(&c, &e);
     tb_draws_say(pins, f, &c, d->sorts);
@@ -298,6 +327,8 @@ enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct
     tb_unreached_say(&d->unreached, pins);
     if (st == TB_OK)
         st = tb_unreached_store(&d->unreached, store, err);
+    if (st == TB_OK)
+        st = look_into_code(d, store, pins, err);
     free(text);
     tb_preload_logs_close(logs);
     return st;
@@ -324,6 +355,8 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
 
     if (d)
         tb_unreached_report(&d->unreached, line, arg);
+    if (d)
+        tb_instructions_report(d->code, line, arg);
     if (d && (d->unread || d->dropped)) {
         char what[120];
         unwritten(d, what, sizeof(what));

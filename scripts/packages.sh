@@ -7,6 +7,7 @@ set -eu
 
 packages_build="gcc g++ cmake make ninja-build pkg-config git python3 libsqlite3-dev libxxhash-dev libzstd-dev liblz4-dev
     libcmocka-dev libmpfr-dev sqlite3"
+[ "$(uname -m)" != x86_64 ] || packages_build="$packages_build libzydis-dev"
 packages_python="python3 python3-venv python3-dev"
 packages_ci="clang-14 clang-format-14 clang-tidy-14 cppcheck"
 

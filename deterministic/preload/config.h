@@ -62,6 +62,7 @@ enum tb_preload_flags {
     TB_PRELOAD_NO_RANDOM_DEVICE = 1 << 1, /* std::random_device is passed on, what it draws from
                                            * libc is not (pin system.rdrand) */
     TB_PRELOAD_DECISIONS = 1 << 2, /* decisions of the interpreter are written down (decide.c) */
+    TB_PRELOAD_FILES = 1 << 3,     /* so is which files hold the code of each process (files.c) */
 };
 
 /** struct tb_preload_config - the file; zero-initialise, set what is wanted */

@@ -255,6 +255,7 @@ const char *tb_preload_kind_name(uint16_t kind)
         {TB_PRELOAD_THREAD, "thread"},
         {TB_PRELOAD_SITE, "site"},
         {TB_PRELOAD_UNREACHED, "unreached"},
+        {TB_PRELOAD_FILE, "file"},
         {TB_PRELOAD_GETRANDOM, "getrandom"},
         {TB_PRELOAD_GETENTROPY, "getentropy"},
         {TB_PRELOAD_SYSCALL, "syscall(SYS_getrandom)"},

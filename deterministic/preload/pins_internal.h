@@ -101,7 +101,8 @@ struct tb_pins_image {
     const struct tb_preload_config *config;
     struct tb_preload_shared *shared; /* NULL: it cannot be had */
     struct tb_pins_proc *proc;
-    uint64_t last_id; /* of the process that was named last; a child reads its parent's */
+    uint64_t last_id;         /* of the process that was named last; a child reads its parent's */
+    uint32_t files, files_of; /* of the loader's list written down; in the process with this pid */
     char program[64];
 };
 
@@ -172,6 +173,11 @@ struct tb_preload_record *tb_pins_log_room(struct tb_pins_proc *p, uint32_t payl
 
 /** tb_pins_log_whole - makes it valid; everything but `head` is filled in */
 void tb_pins_log_whole(struct tb_preload_record *r, uint64_t offset);
+
+/* files.c */
+
+/** tb_pins_tell_files - which files hold the code of an image that has just started */
+void tb_pins_tell_files(struct tb_pins_proc *p);
 
 /* site.c */
 

@@ -241,8 +241,10 @@ __attribute__((constructor)) static void at_load(void)
 {
     struct tb_pins_proc *p = tb_pins_self();
 
-    if (p)
+    if (p) {
         tb_pins_know(p);
+        tb_pins_tell_files(p);
+    }
     if (p && __register_atfork)
         (void)__register_atfork(before_fork, NULL, in_child, &__dso_handle);
 }

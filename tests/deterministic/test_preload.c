@@ -440,6 +440,48 @@ static void test_preload__a_log_that_is_full_counts_what_is_missing(void **state
     tb_preload_logs_close(logs);
 }
 
+struct files {
+    unsigned programs, libraries;
+};
+
+static void take_file(const struct tb_preload_file *f, const struct tb_preload_event *e, void *arg)
+{
+    struct files *all = arg;
+    const char *path = e->payload;
+
+    (void)f;
+    if (e->record->kind != TB_PRELOAD_FILE)
+        return;
+    assert_true(e->record->payload > 1 && path[e->record->payload - 1] == 0 && path[0] == '/');
+    assert_null(strstr(path, "/libc.so"));
+    assert_null(strstr(path, "/libtwinbit_pins.so"));
+    all->programs += e->record->asked && strcmp(path, TEST_JOB) == 0;
+    all->libraries += !e->record->asked;
+}
+
+/* Once a program that starts, not again in what it forks, and not without being asked */
+static void test_preload__files_of_a_program_are_written_down(void **state)
+{
+    struct files asked = {0}, more = {0}, none = {0};
+
+    (void)state;
+    pins_run_mode(&a, TB_PRELOAD_PIN, 11);
+    pins_run_mode(&b, TB_PRELOAD_PIN, 11);
+    a.config.flags |= TB_PRELOAD_FILES;
+    pins_run_job(&a, "entropy threads 3 fork");
+    pins_run_job(&b, "entropy threads 3 fork");
+    assert_string_equal(a.output, b.output);
+    (void)pins_each(&a, take_file, &asked);
+    (void)pins_each(&b, take_file, &none);
+    assert_true(asked.programs == 1 && none.programs == 0 && none.libraries == 0);
+    pins_run_done(&a);
+    pins_run_mode(&a, TB_PRELOAD_PIN, 11);
+    a.config.flags |= TB_PRELOAD_FILES;
+    pins_run_start(&a, "env LD_PRELOAD='" TEST_PINS ":" TEST_CRYPTO "' '" TEST_JOB "' entropy");
+    (void)pins_each(&a, take_file, &more);
+    assert_true(more.libraries > asked.libraries);
+}
+
 static void test_preload__a_job_goes_on_where_no_log_can_be_made(void **state)
 {
     char path[600];
@@ -682,6 +724,7 @@ int main(void)
         TEST(the_log_has_what_was_given),
         TEST(a_killed_job_leaves_its_log),
         TEST(a_log_that_is_full_counts_what_is_missing),
+        TEST(files_of_a_program_are_written_down),
         TEST(a_job_goes_on_where_no_log_can_be_made),
         TEST(what_was_observed_is_replayed),
         TEST(what_the_log_does_not_have_is_marked),

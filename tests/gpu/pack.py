@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUNDLED = ("libsqlite3", "libzstd", "liblz4", "libxxhash", "libcmocka", "libcudart")
+BUNDLED = ("libsqlite3", "libzstd", "liblz4", "libxxhash", "libZydis", "libZycore", "libcmocka",
+           "libcudart")
 PARTS = ("bin/twinbit", "bin/cuda_gpt", "lib/twinbit", "bench/gpu/bench_gpu_rate", "bench/gpu/bench_count",
          "tests/softgpu/programs")
 
