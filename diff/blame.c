@@ -318,8 +318,7 @@ static bool brought(const struct ev *x, const struct inputs *in, const struct ou
 }
 
 static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev *y,
-                            const struct inputs *in, const struct outputs *o, uint32_t *root,
-                            bool *self)
+                            struct inputs *in, const struct outputs *o, uint32_t *root, bool *self)
 {
     bool out = o->differ || o->failed || brought(x, in, o);
     bool args = x->args != y->args;
@@ -338,6 +337,11 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
     if (o->kept) {
         *root = o->kept;
         return TB_OK;
+    }
+    if (in->host) {
+        enum tb_status st = blame_host_wrote(b, x, y, in);
+        *root = in->root;
+        return st;
     }
     if (is_from_host(x) && !in->tainted && !in->crossed)
         return host_data(b, x, y, o, root, self);

@@ -122,12 +122,17 @@ struct inputs {
     bool hashed_differs; /* a read that was hashed differs: it is remembered under this event */
     bool read_differs;   /* ... and no other stream wrote there meanwhile */
     bool self;           /* the event itself is what the root names */
+    uint32_t host;       /* 1 + access: bytes that the host wrote differ; 0: none */
 };
 
 void blame_taint(struct inputs *in, uint32_t root);
 /** blame_inputs - all that @x and @y read */
 enum tb_status blame_inputs(struct blame *b, const struct ev *x, const struct ev *y,
                             struct inputs *in) TB_MUST_CHECK;
+/** blame_host_wrote - the outputs differ because of what the host wrote, in->host; where that has
+ * no root yet, it gets one */
+enum tb_status blame_host_wrote(struct blame *b, const struct ev *x, const struct ev *y,
+                                struct inputs *in) TB_MUST_CHECK;
 /** blame_kept - output @i may hold what it held before; root behind that if it differs already,
  * else
  * 0 */

@@ -54,6 +54,11 @@ bool host_may_write(const struct ev *e, uint32_t i)
     return is_device(e->kind) && strncmp(e->site->access[i].device, "cuda", 4) != 0;
 }
 
+bool is_beside(const struct tb_site *s, uint32_t i)
+{
+    return s->access[i].mode == 'r' && strncmp(s->access[i].argument, "before ", 7) == 0;
+}
+
 uint64_t site_alike(const struct tb_site *s)
 {
     uint64_t k;

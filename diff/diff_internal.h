@@ -268,6 +268,8 @@ bool is_to_host(const struct ev *e);
 bool may_keep(uint8_t kind, const struct tb_site *s, uint32_t i);
 /** host_may_write - access @i of work of a GPU is to memory that the host, too, writes unseen */
 bool host_may_write(const struct ev *e, uint32_t i);
+/** is_beside - it is read only to tell what lay there before a launch wrote */
+bool is_beside(const struct tb_site *s, uint32_t i);
 /** site_alike - hash of a site but for the detail of its name: launch shape, code */
 uint64_t site_alike(const struct tb_site *s);
 /** site_says - has @key the value @want in the detail of its name? */

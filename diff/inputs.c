@@ -322,6 +322,38 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
     return alloc && !s ? TB_ERR_NOMEM : state ? TB_OK : remember_unseen(b, x, i, n);
 }
 
+/* A launch without --inputs, or bytes that it only writes beside: what the host left there counts
+ * where something comes of it. */
+static bool is_lazy(const struct ev *e, uint32_t i)
+{
+    return e->kind == TB_EV_LAUNCH && host_may_write(e, i) &&
+           (!(e->flags & TB_EVF_READS_HASHED) || is_beside(e->site, i));
+}
+
+/* May read @i be why an output differs? What is only written beside shows in the same bytes. */
+static bool comes_of(const struct blame *b, const struct ev *x, const struct ev *y, uint32_t i)
+{
+    const struct acc *r = &x->acc[i];
+
+    for (uint32_t j = 0; j < x->n; j++) {
+        const struct acc *w = &x->acc[j];
+        bool same = w->alloc == r->alloc && w->lo < r->hi && r->lo < w->hi;
+        if (x->site->access[j].mode == 'w' && (same || !is_beside(x->site, i)) &&
+            blame_comparable(b, w, &y->acc[j]) && !tb_fp_equal(w->fp, y->acc[j].fp))
+            return true;
+    }
+    return false;
+}
+
+enum tb_status blame_host_wrote(struct blame *b, const struct ev *x, const struct ev *y,
+                                struct inputs *in)
+{
+    if (!b->host)
+        return outside(b, x, y, in->host - 1, in);
+    blame_taint(in, b->host);
+    return TB_OK;
+}
+
 static enum tb_status look_at_read(struct blame *b, const struct ev *x, const struct ev *y,
                                    uint32_t i, struct inputs *in)
 {
@@ -330,6 +362,11 @@ static enum tb_status look_at_read(struct blame *b, const struct ev *x, const st
     if (hashed && tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
         return TB_OK;
     enum verdict v = by_lineage(b, x, y, i, in);
+    if (v <= CHANGED && is_lazy(x, i) && (hashed || v == CHANGED)) {
+        if (!in->host && comes_of(b, x, y, i))
+            in->host = i + 1;
+        return TB_OK;
+    }
     in->hashed_differs = in->hashed_differs || hashed;
     in->read_differs = in->read_differs || (hashed && !may_be_torn(x, y, i));
     bool unrecorded = x->kind == TB_EV_STATE && !b->ops; /* who wrote it since is not known */

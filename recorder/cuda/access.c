@@ -329,3 +329,55 @@ void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, 
 {
     tb_cu_add_part(w, mode, a, 0, a->bytes, name);
 }
+
+/* ---------------------------------------------------------------- what the host wrote */
+
+static bool host_writes(const struct tb_cu_alloc *a)
+{
+    return a->kind == TB_CU_MANAGED || a->kind == TB_CU_HOST;
+}
+
+/* Within a budget of its own: what is hashed of the writes must not depend on it. */
+static void hash_before(struct tb_cu_work *w, struct tb_cu_access *r, uint64_t *hashed)
+{
+    uint64_t written = w->hashed;
+
+    if (r->flags || (w->order && unordered(w, &r->alloc->write, r->offset, r->bytes)))
+        return;
+    if (tb_cu.config->flags & TB_CFG_DEFER) {
+        w->not_before = true;
+        return;
+    }
+    r->flags = TB_CU_BEFORE;
+    w->hashed = *hashed;
+    tb_cu_budget(w, r);
+    *hashed = w->hashed;
+    w->hashed = written;
+}
+
+static void add_beside(struct tb_cu_work *w, const struct tb_cu_access *a)
+{
+    struct tb_cu_access spare, *r = next_access(w, &spare);
+
+    *r = *a;
+    r->mode = 'r';
+    r->flags = 0;
+    r->rate = 0;
+    r->beside = true;
+    put(w, r);
+}
+
+void tb_cu_add_host_writes(struct tb_cu_work *w)
+{
+    uint64_t hashed = 0;
+
+    for (uint32_t i = 0, n = w->n; i < n; i++)
+        if (w->access[i].mode == 'w' && host_writes(w->access[i].alloc))
+            add_beside(w, &w->access[i]); /* if it is not read anyway */
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *r = &w->access[i];
+        if (r->mode == 'r' && host_writes(r->alloc) &&
+            (r->by_pointer || r->beside || also_writes(w, r)))
+            hash_before(w, r, &hashed);
+    }
+}

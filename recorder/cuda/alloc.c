@@ -145,6 +145,8 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
         tb_cu.free_allocs = a->next_free;
     else
         a = tb_cu_small(sizeof(*a));
+    if (kind == TB_CU_MANAGED || kind == TB_CU_HOST)
+        __atomic_store_n(&tb_cu.shared, 1, __ATOMIC_RELAXED);
     if (a)
         *a = (struct tb_cu_alloc){.base = base,
                                   .bytes = bytes,

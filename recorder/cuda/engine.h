@@ -391,6 +391,7 @@ struct tb_cu_access {
     bool by_pointer; /* what of the allocation @pointer is for */
     bool guessed;    /* the extent is all that a pointer may be for */
     bool by_code;    /* TB_CFG_LEARN: the code may write it */
+    bool beside;     /* read only to tell what lay there before the launch wrote */
     const char *name;
 };
 
@@ -437,6 +438,7 @@ struct tb_cu_work {
     bool torn_here;           /* its own fingerprints are: those of a graph's node */
     bool torn_state;          /* the same of a state */
     bool learns;              /* what it writes is not known from its code but learnt */
+    bool not_before;          /* what the host may write could not be hashed before it */
     bool snapshot;            /* the user wants its bytes */
     uint32_t n, snaps;
     uint64_t args, open, seq;
@@ -493,6 +495,9 @@ bool tb_cu_unordered(const struct tb_cu_work *w, const struct tb_cu_access *a);
 /** tb_cu_settle - of a launch: what it reads and streams wrote at once before, it is behind both:
  * that is hashed once. Under the lock */
 void tb_cu_settle(struct tb_cu_work *w);
+/** tb_cu_add_host_writes - of a launch: what the host may have left in memory that both write is
+ * hashed before it, for nobody sees that being written. Under the lock */
+void tb_cu_add_host_writes(struct tb_cu_work *w);
 /** tb_cu_note_use - @w uses what @a says; under the lock */
 void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a);
 /** tb_cu_add_order - its stream as an access, always the last one */
@@ -603,6 +608,7 @@ struct tb_cu {
     struct tb_cu_kernel *new_kernels; /* not asked for yet; only with TB_CFG_DEFER */
     uint64_t plan_stamps;
     uint32_t learners; /* kernels whose launches must be looked at early; atomic */
+    uint32_t shared;   /* there ever was memory that the host writes, too: the same; atomic */
     struct tb_cu_node *free_nodes;
     struct tb_cu_exec *free_execs;
     struct tb_cu_base *free_bases, **last_base; /* the oldest first */
@@ -668,6 +674,12 @@ static inline bool tb_cu_marks(void)
 static inline bool tb_cu_has_learners(void)
 {
     return __atomic_load_n(&tb_cu.learners, __ATOMIC_RELAXED) != 0;
+}
+
+/** tb_cu_has_shared - may launches use memory that the host writes, too? */
+static inline bool tb_cu_has_shared(void)
+{
+    return __atomic_load_n(&tb_cu.shared, __ATOMIC_RELAXED) != 0;
 }
 
 /* No memory is mapped below: such a number is none that becomes an address. */

@@ -53,7 +53,7 @@ static uint64_t site_key(const struct tb_cu_work *w)
         const struct tb_cu_access *a = &w->access[i];
         uint64_t device = a->alloc ? (uint64_t)(uint16_t)a->alloc->device : 0xffff;
         h = tb_cu_mix(h, device << 48 | (uint64_t)place_of(a) << 40 | (uint64_t)a->mode << 32 |
-                             (uint64_t)dtype_of(a) << 24 | a->word);
+                             (uint64_t)dtype_of(a) << 24 | (uint64_t)a->beside << 16 | a->word);
         h = tb_cu_mix(h, a->bytes);
         h = tb_cu_mix(h, (uintptr_t)(a->alloc && a->alloc->name ? a->alloc->name : a->name));
         h = a->flags & TB_CU_ROWS ? mix_rows(h, &w->rows) : h;
@@ -133,7 +133,7 @@ static void add_line(struct text *t, const struct tb_cu_work *w, const struct tb
         add_rows(t, &w->rows);
     else
         add_text(t, " [%llu] -", (unsigned long long)(a->bytes / tb_dtype_size(dtype)));
-    add_text(t, " %s\n", argument(a, name, sizeof(name)));
+    add_text(t, " %s%s\n", a->beside ? "before " : "", argument(a, name, sizeof(name)));
 }
 
 /* The text of a new site: long, but rare. The lines of 512 accesses fit. */
@@ -202,6 +202,9 @@ static void cover(const struct tb_cu_work *w)
     if (w->torn_state)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
                     "memory that streams write at once: fingerprints of it may be torn");
+    if (w->not_before)
+        tb_cu_cover(0, w->seq, "cuda", w->name,
+                    "what the host writes to memory of both is not told from what it writes");
     if (w->beyond)
         tb_cu_cover(1, w->seq, "cuda", w->name,
                     "pinned memory that it may reach through memory is not hashed");
@@ -220,7 +223,8 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
     if (w->missing)
         e.flags |= TB_EVF_PARTIAL;
     w->seq = tb_cu.api->event(t, &e, wire);
-    if (tb_unlikely(w->missing || w->torn || w->torn_here || w->torn_state || w->beyond))
+    if (tb_unlikely(w->missing || w->torn || w->torn_here || w->torn_state || w->beyond ||
+                    w->not_before))
         cover(w);
 }
 

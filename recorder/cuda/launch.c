@@ -144,6 +144,8 @@ static void describe(struct tb_cu_work *w, struct tb_cu_kernel *k, const struct 
     if (tb_likely(!w->missing && tb_cu_plan_use(w, asked)))
         return;
     tb_cu_kernel_accesses(w, k, asked->block, asked->bytes);
+    if (tb_unlikely(tb_cu_has_shared()))
+        tb_cu_add_host_writes(w);
     if (asked->early && k->learns)
         tb_cu_learn_plan(w, asked->block, asked->bytes);
     tb_cu_settle(w);
@@ -211,7 +213,7 @@ void tb_cu_launch_enter(struct tb_cuda_call *c)
         return;
     }
     struct tb_cu_kernel *k = kernel_of(&l);
-    if (!tb_cu_at_enter() && !(k && k->learns))
+    if (!tb_cu_at_enter() && !tb_cu_has_shared() && !(k && k->learns))
         return;
     struct tb_cu_work *w = begin(k, &l, true);
     if (w && !w->again && tb_cu_tls.may_call)

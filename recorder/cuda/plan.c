@@ -209,9 +209,12 @@ static bool is_stable(const struct tb_cu_work *w, const struct tb_cu_asked *aske
     if (w->missing || w->torn || w->settles || !asked->ctx || !w->n || w->n > TB_CU_PLANNED ||
         asked->bytes > BYTES || k->launches < 2 || (k->info && (k->info->flags & wild)))
         return false;
-    for (uint32_t i = 0; i < w->n; i++)
-        if ((w->access[i].flags & TB_CU_HASH) && !tb_cu_may_look(asked->ctx, w->access[i].alloc))
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct tb_cu_access *a = &w->access[i];
+        if ((a->flags & TB_CU_BEFORE) ||
+            ((a->flags & TB_CU_HASH) && !tb_cu_may_look(asked->ctx, a->alloc)))
             return false;
+    }
     return !w->learn || tb_cu_learn_stable(w);
 }
 

@@ -115,7 +115,8 @@ static bool may_call(const struct tb_cuda_call *call)
 /* Nothing is done before a launch. */
 static inline bool is_late(enum kind kind)
 {
-    return kind == LAUNCH && !tb_cu_has_learners() && !tb_cu_at_enter() && !tb_cu_stresses();
+    return kind == LAUNCH && !tb_cu_has_learners() && !tb_cu_has_shared() && !tb_cu_at_enter() &&
+           !tb_cu_stresses();
 }
 
 void tb_cuda_enter(struct tb_cuda_call *call)
