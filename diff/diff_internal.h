@@ -268,6 +268,10 @@ bool is_to_host(const struct ev *e);
 bool may_keep(uint8_t kind, const struct tb_site *s, uint32_t i);
 /** host_may_write - access @i of work of a GPU is to memory that the host, too, writes unseen */
 bool host_may_write(const struct ev *e, uint32_t i);
+/** is_of_graph - events of this site are launches of a CUDA graph, or what its nodes did */
+bool is_of_graph(const struct tb_site *s);
+/** note_taps - have two taps recorded CUDA graphs, each in its own way? */
+void note_taps(struct report_builder *rb);
 /** is_beside - it is read only to tell what lay there before a launch wrote */
 bool is_beside(const struct tb_site *s, uint32_t i);
 /** site_alike - hash of a site but for the detail of its name: launch shape, code */
@@ -322,6 +326,7 @@ struct span_options {
     uint64_t last;    /* last step compared */
     bool lead;   /* a run begins inside the first step: what comes before the first mate is setup */
     bool levels; /* kernels inside of operators are recorded in one run only */
+    bool graphs; /* graphs are recorded in two ways: they and their nodes are left out */
     bool tail; /* a run ends inside the last step: what comes after the last mate is not compared */
     bool gap[2];   /* the run was not recorded all the time: events may be missing anywhere */
     bool cut[2];   /* its recording was cut off: what comes after its last event is missing */
@@ -345,6 +350,7 @@ struct report_builder {
     struct tb_diff_report *rep;
     struct run *a, *b;
     bool paused[2];  /* the run was not recorded all the time */
+    bool other_taps; /* CUDA graphs are recorded node by node in one run, as a whole in the other */
     bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
     char setting[2][256]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */

@@ -256,6 +256,14 @@ static void mark_inside(struct queue *q)
     }
 }
 
+/* Graphs that were recorded in two ways, and what their nodes did */
+static void mark_graphs(struct queue *q)
+{
+    for (size_t i = 0; i < q->n; i++)
+        if (!q->e[i]->mate && is_of_graph(q->e[i]->site))
+            q->e[i]->setup = 1;
+}
+
 /* Did run @side end here, though it went on? */
 static bool is_cut(const struct window *w, int side)
 {
@@ -292,6 +300,8 @@ static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool t
                 mark_gap(&w->lanes[i].q[side]);
             if (w->o->levels)
                 mark_inside(&w->lanes[i].q[side]);
+            if (w->o->graphs)
+                mark_graphs(&w->lanes[i].q[side]);
             w->lanes[i].q[side].cut = w->lanes[i].q[side].n;
         }
         if (!hard)
