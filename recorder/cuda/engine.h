@@ -218,6 +218,7 @@ struct tb_cu_kernel {
     struct tb_cu_plan **plan;  /* TB_CU_PLANS of launches, by their arguments; NULL: none yet */
     bool ready;                /* params were asked for */
     struct tb_cu_kernel *next_new;
+    bool waits;     /* it is in that list */
     bool blind;     /* params could not be had */
     bool gaps;      /* there is padding between them */
     bool learns;    /* its launches must be looked at before they are queued */

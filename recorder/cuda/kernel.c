@@ -53,6 +53,16 @@ static void find_info(struct tb_cu_kernel *k)
         }
 }
 
+/* At the next place where CUDA may be called. Under the lock. */
+static void ask_later(struct tb_cu_kernel *k)
+{
+    if (k->waits)
+        return;
+    k->waits = true;
+    k->next_new = tb_cu.new_kernels;
+    tb_cu.new_kernels = k;
+}
+
 /* Under the lock. */
 static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const char *symbol)
 {
@@ -79,10 +89,8 @@ static struct tb_cu_kernel *add(uint64_t handle, struct tb_cu_code *code, const 
         __atomic_store_n(&tb_cu.learners, 1, __ATOMIC_RELAXED);
     (void)tb_cu_map_put(&tb_cu.kernels, handle, k);
     tb_cu_kernels_changed();
-    if (tb_cu.config->flags & TB_CFG_DEFER) {
-        k->next_new = tb_cu.new_kernels;
-        tb_cu.new_kernels = k;
-    }
+    if (tb_cu.config->flags & TB_CFG_DEFER)
+        ask_later(k);
     return k;
 }
 
@@ -125,8 +133,16 @@ static bool ask_params(struct tb_cu_kernel *k)
     return any && (n == 0 || k->param);
 }
 
-/* Where module variables lie that the kernel may write; the module's context is current. */
-static void ask_globals(struct tb_cu_kernel *k, uint32_t n)
+/* Behind a reset there is no context until the job makes one. */
+static bool is_too_early(CUresult r)
+{
+    return (tb_cu.config->flags & TB_CFG_DEFER) &&
+           (r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+/* Where module variables lie that the kernel may write; the module's context is current. False: it
+ * must be asked again. */
+static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
     const struct tb_wire_kernels *h = k->code->image->info;
@@ -139,6 +155,7 @@ static void ask_globals(struct tb_cu_kernel *k, uint32_t n)
 
     tb_cu_lock();
     k->global = tb_cu_small(n * sizeof(*k->global));
+    k->globals = 0;
     tb_cu_unlock();
     for (uint32_t i = 0; k->global && i < n; i++) {
         const char *name = text + globals[k->info->first_global + i];
@@ -151,6 +168,8 @@ static void ask_globals(struct tb_cu_kernel *k, uint32_t n)
         else if (d->cuModuleGetGlobal_v2)
             r = d->cuModuleGetGlobal_v2(&address, &bytes, (CUmodule)(uintptr_t)k->code->handle,
                                         name);
+        if (is_too_early(r))
+            return false;
         if (r != CUDA_SUCCESS || !bytes) {
             tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name,
                         "a module variable that it writes was not found");
@@ -172,6 +191,7 @@ static void ask_globals(struct tb_cu_kernel *k, uint32_t n)
             k->global[k->globals++] = a;
         tb_cu_unlock();
     }
+    return true;
 }
 
 /* What of it cannot be known, once for each kernel. */
@@ -188,13 +208,22 @@ static void tell(const struct tb_cu_kernel *k)
 
 static void ask(struct tb_cu_kernel *k)
 {
+    bool known = true;
+
     k->blind = !ask_params(k);
     k->learns = tb_cu_learns(k);
     if (k->info && k->info->globals) {
         struct tb_cu_visit v;
         tb_cu_visit(k->code->library ? NULL : k->code->context, &v);
-        ask_globals(k, k->info->globals);
+        known = ask_globals(k, k->info->globals);
         tb_cu_return(&v);
+    }
+    if (!known) {
+        tb_cu_lock();
+        k->globals = 0;
+        ask_later(k);
+        tb_cu_unlock();
+        return;
     }
     tell(k);
     __atomic_store_n(&k->ready, true, __ATOMIC_RELEASE);
@@ -250,9 +279,12 @@ void tb_cu_kernels_ask(void)
     struct tb_cu_kernel *k = tb_cu.new_kernels;
     tb_cu.new_kernels = NULL;
     tb_cu_unlock();
-    for (; k; k = k->next_new)
+    for (struct tb_cu_kernel *next; k; k = next) {
+        next = k->next_new;
+        k->waits = false; /* nobody else takes what is in the list */
         if (!k->ready)
             ask(k);
+    }
 }
 
 void tb_cu_kernels_forget(void)
@@ -265,9 +297,7 @@ void tb_cu_kernels_forget(void)
         k->globals = 0;
         __atomic_store_n(&k->ready, false, __ATOMIC_RELEASE);
         tb_cu_kernels_changed();
-        if (tb_cu.config->flags & TB_CFG_DEFER) {
-            k->next_new = tb_cu.new_kernels;
-            tb_cu.new_kernels = k;
-        }
+        if (tb_cu.config->flags & TB_CFG_DEFER)
+            ask_later(k);
     }
 }

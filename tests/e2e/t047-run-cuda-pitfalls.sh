@@ -26,7 +26,7 @@ count() { # count FILE N - it has so many lines
 }
 
 # each case with each tap: same output and status as alone, nothing missing, the taps agree
-for case in args equal hidden handles segments blocks pool reset modules devices fault ending killed late_fork \
+for case in args equal hidden handles segments blocks pool reset library modules devices fault ending killed late_fork \
     early_fork threads capture nested graph_memory elsewhere; do
     status=0
     [ $case = killed ] && status=137
@@ -90,7 +90,7 @@ for tap in shim cupti deferred; do
     fills pool.$tap.twinbit >fills
     count fills 3
     # contexts and modules that came and went: the same work, the same bytes, each time
-    for case in reset:6 modules:4 devices:3 early_fork:3 ending:2; do
+    for case in reset:6 library:3 modules:4 devices:3 early_fork:3 ending:2; do
         for kernel in fill by_global; do
             fills ${case%:*}.$tap.twinbit $kernel >fills
             count fills "${case#*:}"

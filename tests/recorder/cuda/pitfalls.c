@@ -389,6 +389,32 @@ static void reset(void)
     again();
 }
 
+static CUfunction kernel_of(CUlibrary library, const char *name)
+{
+    CUkernel k;
+
+    OK(cu.cuLibraryGetKernel(&k, library, name));
+    return (CUfunction)k;
+}
+
+/* A library outlives its device's contexts: its variable lies elsewhere in the next one. */
+static void library(void)
+{
+    CUlibrary l;
+
+    OK(cu.cuLibraryLoadData(&l, image, NULL, NULL, 0, NULL, NULL, 0));
+    fill = kernel_of(l, "fill");
+    by_global = kernel_of(l, "by_global");
+    by_table = kernel_of(l, "by_table");
+    again();
+    for (int i = 0; i < 2; i++) {
+        OK(cu.cuDevicePrimaryCtxReset(0));
+        OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
+        OK(cu.cuCtxSetCurrent(context));
+        again();
+    }
+}
+
 /* Modules that come and go, with variables of theirs. */
 static void modules(void)
 {
@@ -582,6 +608,7 @@ static const struct {
     {"blocks", blocks, false},
     {"pool", pool, false},
     {"reset", reset, false},
+    {"library", library, false},
     {"modules", modules, false},
     {"devices", devices, false},
     {"fault", fault, false},
