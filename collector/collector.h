@@ -50,6 +50,7 @@ struct tb_collector_result {
     uint64_t events, accesses, steps, coverage, lost, bytes;
     uint32_t processes, not_covered;
     double wall_s, collector_cpu_s;
+    uint64_t unarrived;  /* fingerprints that a device never wrote: a fault, or it was killed */
     uint64_t trimmed;    /* events whose detail was deleted (max_size) */
     bool boundary;       /* recorded at that level */
     const char *no_cuda; /* why work of a GPU was not looked for; NULL: it was */

@@ -284,6 +284,7 @@ struct tb_drain_cmd {
 
 struct tb_drain_counts {
     uint64_t events, accesses, steps, lost, coverage, bytes, snapshots;
+    uint64_t unarrived; /* fingerprints that a device never wrote */
     bool disk_full;
     char stopped[128]; /* the first process that stopped recording, and why; "" if none did */
 };
@@ -416,6 +417,7 @@ struct tb_sink {
 
     struct tb_error error; /* first of the store's; nothing is written after it */
     uint64_t snapshots;    /* that arrived */
+    uint64_t unarrived;    /* as in tb_drain_counts */
     uint64_t steps;        /* of the process that had most */
     char stopped[128];     /* as in tb_drain_counts */
     bool dirty;            /* something was written since the last flush */

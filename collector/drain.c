@@ -216,6 +216,7 @@ static void flush(struct tb_drain *d)
                                          .lost = stats.lost,
                                          .coverage = stats.coverage,
                                          .snapshots = d->sink.snapshots,
+                                         .unarrived = d->sink.unarrived,
                                          .bytes = stats.bytes,
                                          .disk_full = stats.disk_full};
     memcpy(d->counts.stopped, d->sink.stopped, sizeof(d->counts.stopped));

@@ -314,6 +314,7 @@ static void cover_missing(struct tb_merge *m, struct tb_sink *sink, const struct
         {missing->bad, "never arrived: no such ticket or slot table"},
     };
 
+    sink->unarrived += missing->never + missing->lost + missing->bad;
     for (size_t i = 0; site && i < TB_ARRAY_LEN(row); i++)
         if (row[i].count && sink->error.status == TB_OK)
             (void)tb_sink_ok(sink,

@@ -43,12 +43,27 @@ static const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-static void what_was_recorded(const struct tb_collector_result *r)
+/* Records, and fingerprints that a device should have written. */
+static void what_was_lost(const struct tb_collector_result *r, char *out, size_t size)
 {
-    char lost[64] = "nothing lost";
+    char records[32] = "", unarrived[64] = "";
 
     if (r->lost)
-        (void)snprintf(lost, sizeof(lost), "%" PRIu64 " lost (diff will say unknown)", r->lost);
+        (void)snprintf(records, sizeof(records), "%" PRIu64 " lost", r->lost);
+    if (r->unarrived)
+        (void)snprintf(unarrived, sizeof(unarrived), "%s%" PRIu64 " fingerprint%s never arrived",
+                       r->lost ? ", " : "", r->unarrived, plural(r->unarrived));
+    if (r->lost || r->unarrived)
+        (void)snprintf(out, size, "%s%s (diff will say unknown)", records, unarrived);
+    else
+        (void)snprintf(out, size, "nothing lost");
+}
+
+static void what_was_recorded(const struct tb_collector_result *r)
+{
+    char lost[160];
+
+    what_was_lost(r, lost, sizeof(lost));
     if (r->processes == 0) {
         tb_log("nothing was recorded: no process of the job loaded libtorch%s%s",
                r->no_cuda ? "; " : " or called CUDA, or none of them could attach (see above)",

@@ -49,6 +49,15 @@ for case in args equal hidden handles segments blocks pool reset library modules
     esac
 done
 
+# a fingerprint that never arrives is lost, and the last lines say so
+for tap in shim cupti; do
+    expect 0 "$TWINBIT" run --device softgpu --force -o lost.twinbit --tap $tap -- "$TOOL" fault
+    matches err "coverage: [0-9]+ rows?; 1 fingerprint never arrived \(diff will say unknown\)"
+    lacks err "nothing lost"
+    expect 0 "$TWINBIT" run --device softgpu --force -o lost.twinbit --tap $tap -- "$TOOL" args
+    matches err "coverage: 0 rows; nothing lost"
+done
+
 for tap in shim cupti deferred; do
     # arguments as pointers and as one buffer are the same arguments
     fills args.$tap.twinbit >fills
