@@ -51,6 +51,8 @@ const char *tb_show_kernel(const struct tb_site *site, char *out, size_t size);
 void tb_show_launch(const struct tb_trace_event *e);
 /** tb_show_launch_json - ,"detail":..., "kernel":..., "stream":... */
 void tb_show_launch_json(const struct tb_trace_event *e);
+/** tb_show_is_result - access @i of an event is what it wrote, or what it brought to the host */
+bool tb_show_is_result(const struct tb_trace_event *e, uint32_t i);
 /** tb_show_lacks_fingerprint - work of a GPU that wrote something that nobody hashed */
 bool tb_show_lacks_fingerprint(const struct tb_trace_event *e);
 

@@ -58,6 +58,25 @@ static bool is_device(const struct tb_trace_event *e)
     return e->e.kind >= TB_EV_LAUNCH && e->e.kind <= TB_EV_SYNC;
 }
 
+/* Of the first memory that it uses, else of its stream; NULL: neither says it */
+static const char *device_of(const struct tb_trace_event *e, char *out, size_t size)
+{
+    const char *device = NULL;
+
+    for (uint32_t i = 0; i < e->site->access_count; i++) {
+        const struct tb_site_access *s = &e->site->access[i];
+        uint64_t alloc = e->access[i].alloc;
+        uint64_t number = e->access[i].offset >> TB_ORDER_DEVICE & TB_ORDER_DEVICE_MASK;
+        if (s->mode != 'q' && strcmp(s->device, "cpu") != 0)
+            return s->device;
+        if (s->mode != 'q' || alloc < TB_ALLOC_STREAM || alloc >= TB_ALLOC_EVENT || !number)
+            continue;
+        (void)snprintf(out, size, "cuda:%u", (unsigned)number - 1);
+        device = out;
+    }
+    return device;
+}
+
 void tb_show_launch(const struct tb_trace_event *e)
 {
     static const char *const keys[] = {"grid", "block", "shared", "kind"};
@@ -71,11 +90,9 @@ void tb_show_launch(const struct tb_trace_event *e)
     for (uint32_t i = 0; i < e->site->access_count; i++)
         if (e->site->access[i].mode == 'q')
             printf(" %s", tb_show_alloc(&e->access[i], text, sizeof(text)));
-    for (uint32_t i = 0; i < e->site->access_count; i++)
-        if (e->site->access[i].mode != 'q' && strcmp(e->site->access[i].device, "cpu") != 0) {
-            printf(" %s", e->site->access[i].device);
-            break;
-        }
+    const char *device = e->e.kind == TB_EV_SYNC ? NULL : device_of(e, text, sizeof(text));
+    if (device)
+        printf(" %s", device);
     putchar(']');
 }
 
@@ -94,10 +111,26 @@ void tb_show_launch_json(const struct tb_trace_event *e)
     fputs(", \"stream\": null", stdout);
 }
 
+/* What a copy to the host reads of a device is what arrives there */
+static bool leaves(const struct tb_trace_event *e, uint32_t i)
+{
+    const struct tb_site_access *s = e->site->access;
+
+    for (uint32_t j = 0; j < e->site->access_count; j++)
+        if (s[j].mode == 'w' && strcmp(s[j].device, "cpu") != 0)
+            return false;
+    return e->e.kind == TB_EV_COPY && s[i].mode == 'r' && strcmp(s[i].device, "cpu") != 0;
+}
+
+bool tb_show_is_result(const struct tb_trace_event *e, uint32_t i)
+{
+    return strchr("whs", e->site->access[i].mode) || leaves(e, i);
+}
+
 bool tb_show_lacks_fingerprint(const struct tb_trace_event *e)
 {
     for (uint32_t i = 0; is_device(e) && i < e->site->access_count; i++)
-        if (e->site->access[i].mode == 'w' && e->access[i].fp_kind == TB_FP_NONE)
+        if ((e->site->access[i].mode == 'w' || leaves(e, i)) && e->access[i].fp_kind == TB_FP_NONE)
             return true;
     return false;
 }

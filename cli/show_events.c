@@ -228,11 +228,11 @@ static void json_event(struct tb_show *s, const struct tb_trace_event *e, const 
     fputs("]}", stdout);
 }
 
-/* The first write, or what left for the host, or a state */
+/* The first write, or what left for the host, or a state; of a copy to the host what it brings */
 static const char *main_value(const struct tb_trace_event *e, char out[64])
 {
     for (uint32_t i = 0; i < e->site->access_count; i++)
-        if (strchr("whs", e->site->access[i].mode) && e->access[i].fp_kind != TB_FP_NONE)
+        if (tb_show_is_result(e, i) && e->access[i].fp_kind != TB_FP_NONE)
             return value_text(&e->site->access[i], &e->access[i], out);
     return tb_show_lacks_fingerprint(e) ? "no fingerprint" : "-";
 }

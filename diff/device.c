@@ -186,6 +186,7 @@ void note_stream(struct root *r, const struct ev *e, int side)
             continue;
         r->r.launch.side[side].stream = alloc - TB_ALLOC_STREAM;
         r->r.launch.side[side].stream_known = true;
+        r->device = (e->acc[i].offset >> TB_ORDER_DEVICE) & TB_ORDER_DEVICE_MASK;
         return;
     }
 }
@@ -218,4 +219,6 @@ void fill_launch(struct root *r)
     for (uint32_t i = 0; !l->device[0] && i < s->access_count; i++)
         if (on_device(&s->access[i]) && s->access[i].mode != 'q')
             (void)snprintf(l->device, sizeof(l->device), "%s", s->access[i].device);
+    if (!l->device[0] && r->device)
+        (void)snprintf(l->device, sizeof(l->device), "cuda:%u", r->device - 1);
 }

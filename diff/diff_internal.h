@@ -192,6 +192,7 @@ enum tb_status align_moved(struct ev **a, size_t n, struct ev **b, size_t m,
 struct root {
     struct tb_diff_root r;
     uint8_t kind;   /* enum tb_wire_event_kind of its event */
+    uint8_t device; /* plus 1: of its event's stream; 0: not known */
     uint64_t group; /* hash of cause and place: equal ones are counted together */
     const struct tb_site *site_a, *site_b;
     const char *range_a, *range_b;

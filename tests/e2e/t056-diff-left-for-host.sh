@@ -96,6 +96,18 @@ record 1 a.twinbit -- "$TOOL" disjoint
 "$TWINBIT" show a.twinbit tensors >rows
 [ "$(grep -cE '^r - .*(more|take)#' rows)" -eq 6 ] || fail "$(grep ^r rows)"
 
+# the events' lines have it, and each line has its device, a graph's and that of work on memory of the host alone, too
+for how in sync pinned 2d pitched graph; do
+    record 1 a.twinbit -- "$TOOL" both $how
+    "$TWINBIT" show a.twinbit tensors >rows
+    fp=$(awk '$1 == "r" && $NF == "src" { print $2 }' rows)
+    "$TWINBIT" show a.twinbit events >rows
+    matches rows "^ *[0-9]+ $fp 0/cuda_shared/main/0/forward:/(cuMemcpy|copy).* cuda:0\\]\$"
+    [ "$(grep -v '\[sync' rows | grep -cv 'stream:[0-2] cuda:0\]$')" -eq 0 ] || fail "no device: $(cat rows)"
+done
+matches rows ' - +0/cuda_shared/main/0/forward:/graph#0  \[graph stream:1 cuda:0\]$'
+
 # and a run with --inputs compares with one without
+record 1 a.twinbit -- "$TOOL" disjoint
 record 1 b.twinbit --inputs -- "$TOOL" disjoint
 expect 0 "$TWINBIT" diff a.twinbit b.twinbit

@@ -26,6 +26,7 @@ is_input() { # is_input EVENT NAME TENSOR
     contains out "evidence    '$2' of ${1%#*} came from memory of the host: other bytes than in the other run"
     contains out "event       0/cuda_managed/main/0/forward:/$1"
     contains out "tensor      $2 (read): u32 [512] on $3"
+    matches out 'launch      grid [78],1,1, block 64,1,1, shared 0, stream 0, on (cuda|shared):0$'
 }
 
 for tap in $taps; do
