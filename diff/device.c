@@ -72,46 +72,6 @@ uint64_t site_alike(const struct tb_site *s)
     return mix64(k, hash_text(lines, strlen(lines)));
 }
 
-/* ---------------------------------------------------------------- taps */
-
-bool is_of_graph(const struct tb_site *s)
-{
-    size_t n = 0;
-
-    return strcmp(s->tap, "cuda") == 0 &&
-           (tb_site_value(s, "graph", &n) ||
-            (strcmp(s->name, "graph") == 0 && !tb_site_value(s, "grid", &n)));
-}
-
-/* Did its tap see what the nodes of a graph do? */
-static bool has_nodes(const struct run *r)
-{
-    const struct tb_site *s;
-    size_t n = 0;
-
-    for (size_t f = 0; f < r->files; f++)
-        for (uint32_t id = 1; (s = tb_trace_site(r->trace[f], id)); id++)
-            if (strcmp(s->tap, "cuda") == 0 && tb_site_value(s, "graph", &n))
-                return true;
-    return false;
-}
-
-void note_taps(struct report_builder *rb)
-{
-    const char *a = rb->a->files ? tb_trace_meta(rb->a->trace[0], "cuda.tap") : NULL;
-    const char *b = rb->b->files ? tb_trace_meta(rb->b->trace[0], "cuda.tap") : NULL;
-
-    if (!a || !b || strcmp(a, b) == 0 || has_nodes(rb->a) == has_nodes(rb->b))
-        return;
-    rb->other_taps = true;
-    note_incomplete(
-        rb,
-        "run A was recorded with --tap %.20s, run B with --tap %.20s: the shim sees what "
-        "each node of a CUDA graph writes, CUPTI the graph as a whole; record both with "
-        "the same --tap",
-        a, b);
-}
-
 /* ---------------------------------------------------------------- names */
 
 char *tb_demangle(const char *symbol, char *out, size_t size)

@@ -634,7 +634,7 @@ static void set_verdict(struct report_builder *rb)
                        "meanwhile, in a part that twinbit cannot tell from its own",
                        rep->roots[0].summary,
                        rep->roots[0].of_node ? "node of its graph" : "stream");
-    } else if (rep->root_count && !rb->other_taps) {
+    } else if (rep->root_count && !rb->ways.graphs) {
         rep->verdict = TB_DIFF_DIVERGED;
         (void)snprintf(rep->reason, sizeof(rep->reason), "%zu root%s, first: %.200s",
                        rep->root_count + (size_t)rep->roots_more,
@@ -662,7 +662,8 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         return st;
     describe_run(rb, 0);
     describe_run(rb, 1);
-    note_taps(rb);
+    if ((st = note_ways(rb, err)) != TB_OK)
+        return st;
     if (o && o->verify &&
         ((st = verify(rb->a, err)) != TB_OK || (st = verify(rb->b, err)) != TB_OK))
         return st;
@@ -727,6 +728,7 @@ enum tb_status tb_diff_run(struct tb_diff_report **out, const char *a, const cha
     if (st == TB_ERR_NOMEM && e->status == TB_OK)
         (void)tb_fail(e, st, "no memory to compare '%.200s' with '%.200s'", a, b);
     free_found(&all, ra.procs);
+    gentab_release(&builder.ways.kernel);
     run_close(&ra);
     run_close(&rb);
     if (st != TB_OK) {

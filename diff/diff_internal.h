@@ -269,10 +269,6 @@ bool is_to_host(const struct ev *e);
 bool may_keep(uint8_t kind, const struct tb_site *s, uint32_t i);
 /** host_may_write - access @i of work of a GPU is to memory that the host, too, writes unseen */
 bool host_may_write(const struct ev *e, uint32_t i);
-/** is_of_graph - events of this site are launches of a CUDA graph, or what its nodes did */
-bool is_of_graph(const struct tb_site *s);
-/** note_taps - have two taps recorded CUDA graphs, each in its own way? */
-void note_taps(struct report_builder *rb);
 /** is_beside - it is read only to tell what lay there before a launch wrote */
 bool is_beside(const struct tb_site *s, uint32_t i);
 /** site_alike - hash of a site but for the detail of its name: launch shape, code */
@@ -317,6 +313,21 @@ void run_close(struct run *r);
 /** run_match - set mates; TB_ERR_ARG if the runs are of unlike jobs */
 enum tb_status run_match(struct run *a, struct run *b, struct tb_error *err) TB_MUST_CHECK;
 
+/* ---------------------------------------------------------------- ways.c */
+
+/** struct ways - what the runs recorded in ways of their own */
+struct ways {
+    bool graphs;   /* CUDA graphs: node by node in one run, as a whole in the other */
+    bool nodes[2]; /* which run has nodes */
+    bool codes;    /* kernels: what they write is known from their code in one run only */
+    struct gentab kernel;
+};
+struct report_builder;
+/** note_ways - is there such, and why; release with gentab_release(&rb->ways.kernel) */
+enum tb_status note_ways(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
+/** is_other_way - events of this site are left out where they have no mate */
+bool is_other_way(struct ways *w, const struct tb_site *s);
+
 /* ---------------------------------------------------------------- window.c */
 
 struct thread_pair {
@@ -327,7 +338,6 @@ struct span_options {
     uint64_t last;    /* last step compared */
     bool lead;   /* a run begins inside the first step: what comes before the first mate is setup */
     bool levels; /* kernels inside of operators are recorded in one run only */
-    bool graphs; /* graphs are recorded in two ways: they and their nodes are left out */
     bool tail; /* a run ends inside the last step: what comes after the last mate is not compared */
     bool gap[2];   /* the run was not recorded all the time: events may be missing anywhere */
     bool cut[2];   /* its recording was cut off: what comes after its last event is missing */
@@ -336,6 +346,7 @@ struct span_options {
      * if it has given them other sources */
     bool (*jump)(void *arg, uint64_t step);
     void *jump_arg;
+    struct ways *ways; /* what has no mate and was recorded otherwise is left out; NULL: nothing */
 };
 /**
  * compare_streams - align and blame two runs of one process, to the end
@@ -350,8 +361,8 @@ enum tb_status compare_streams(struct blame *blame, struct stream *a, struct str
 struct report_builder {
     struct tb_diff_report *rep;
     struct run *a, *b;
-    bool paused[2];  /* the run was not recorded all the time */
-    bool other_taps; /* CUDA graphs are recorded node by node in one run, as a whole in the other */
+    bool paused[2]; /* the run was not recorded all the time */
+    struct ways ways;
     bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
     char setting[2][256]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */

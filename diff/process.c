@@ -338,7 +338,7 @@ static enum tb_status choose_span(struct job *j)
     j->o.lead = j->first[0] != j->first[1];
     j->o.tail = j->last[0] != j->last[1];
     j->o.levels = meta_differs(j, "level");
-    j->o.graphs = j->rb->other_taps;
+    j->o.ways = &j->rb->ways;
     if (meta_differs(j, "cuda.launch_bytes"))
         blame_other_leaves(j->blame);
     for (int side = 0; side < 2; side++) {

@@ -256,11 +256,11 @@ static void mark_inside(struct queue *q)
     }
 }
 
-/* Graphs that were recorded in two ways, and what their nodes did */
-static void mark_graphs(struct queue *q)
+/* What the other run recorded in a way of its own */
+static void mark_ways(struct queue *q, struct ways *ways)
 {
     for (size_t i = 0; i < q->n; i++)
-        if (!q->e[i]->mate && is_of_graph(q->e[i]->site))
+        if (!q->e[i]->mate && is_other_way(ways, q->e[i]->site))
             q->e[i]->setup = 1;
 }
 
@@ -300,8 +300,8 @@ static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool t
                 mark_gap(&w->lanes[i].q[side]);
             if (w->o->levels)
                 mark_inside(&w->lanes[i].q[side]);
-            if (w->o->graphs)
-                mark_graphs(&w->lanes[i].q[side]);
+            if (w->o->ways && (w->o->ways->graphs || w->o->ways->codes))
+                mark_ways(&w->lanes[i].q[side], w->o->ways);
             w->lanes[i].q[side].cut = w->lanes[i].q[side].n;
         }
         if (!hard)

@@ -193,7 +193,8 @@ struct tb_rec_api {
      * image - ask what the kernels of a module do; mapped read-only for good, *@bytes
      * @image: code as it is given to the driver, a fat binary's wrapper too
      * @n:     its bytes; SIZE_MAX: it says itself where it ends
-     * Blocks: while the collector looks into it, at most TB_WIRE_IMAGE_MS. NULL: not known.
+     * Blocks: while the collector looks into it, at most twice TB_WIRE_IMAGE_MS. NULL: not known;
+     * then *@bytes is 0 if that was the answer, SIZE_MAX if there was none.
      */
     const struct tb_wire_kernels *(*image)(const void *image, size_t n, size_t *bytes);
     /** code - what is to be known of code as it is given to the driver, without asking anybody */

@@ -14,7 +14,7 @@ static struct tb_cu_image *image_of(const void *image)
     const struct tb_wire_kernels *info = NULL;
     uint64_t key = code.hash.lo | 1;
     struct tb_cu_image *i;
-    size_t bytes;
+    size_t bytes = 0;
 
     if (!code.pieces)
         return NULL;
@@ -25,6 +25,9 @@ static struct tb_cu_image *image_of(const void *image)
         return i;
     if (code.ptx)
         info = tb_cu.api->image(image, SIZE_MAX, &bytes);
+    if (!info && bytes == SIZE_MAX)
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "module",
+                    "what its kernels write was not found out from its code: there was no answer");
     tb_cu_lock();
     i = tb_cu_small(sizeof(*i));
     if (i) {
