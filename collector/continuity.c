@@ -278,6 +278,12 @@ static bool unordered(const struct look *l, const struct extent *e)
     return l->ordered && e->clock && e->lane != l->at.lane && e->clock > l->at.known->at[e->lane];
 }
 
+/* The same, or it is only not sure that something does: threads of the host have waited. */
+static bool perhaps_unordered(const struct look *l, const struct extent *e)
+{
+    return l->ordered && e->clock && e->lane != l->at.lane && e->clock > l->at.sure->at[e->lane];
+}
+
 /* What has waited long enough was written by nobody who was seen. */
 static void give_up_waiting(struct tb_continuity *c, const struct tb_merge *m, struct tb_sink *sink,
                             uint64_t seq)
@@ -331,7 +337,7 @@ static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t
     }
     if (was && was->torn) {
         c->first++;
-        if (!unordered(l, was))
+        if (!perhaps_unordered(l, was))
             *was = *e;
         return;
     }
@@ -339,9 +345,10 @@ static void look_at_read(struct tb_continuity *c, const struct look *l, uint64_t
     if (!was || !compares(c, was, e) || tb_fp_equal(was->fp[alike], e->fp[alike]))
         return;
     struct suspect s = {alloc, l->row, l->event->seq, *was, *e, alike, l->event->thread};
-    if (was->written && unordered(l, was)) {
+    if (was->written && perhaps_unordered(l, was)) {
         const struct tb_site *writer = tb_store_site(l->sink->store, was->site);
-        report_race(l->m, l->sink, &s, writer->name, was->seq);
+        if (unordered(l, was))
+            report_race(l->m, l->sink, &s, writer->name, was->seq);
         cut(c, m, e->lo, e->hi); /* which of the two lies there is not known */
         return;
     }
@@ -358,9 +365,10 @@ static void look_for_readers(struct tb_continuity *c, const struct look *l, uint
 
     for (uint32_t i = 0; i < c->suspects; i++) {
         const struct suspect *s = &c->suspect[i];
-        if (s->alloc == alloc && s->is.lo < e->hi && e->lo < s->is.hi && unordered(l, &s->is))
+        bool here = s->alloc == alloc && s->is.lo < e->hi && e->lo < s->is.hi;
+        if (here && unordered(l, &s->is))
             report_race(l->m, l->sink, s, l->site->name, l->event->seq);
-        else
+        else if (!here || !perhaps_unordered(l, &s->is))
             c->suspect[n++] = *s;
     }
     c->suspects = n;
@@ -371,7 +379,7 @@ static bool meets_a_writer(const struct look *l, const struct memory *m, const s
 {
     for (size_t i = first_from(m, e->lo - m->longest, INT64_MIN); i < m->n && m->e[i].lo < e->hi;
          i++)
-        if (m->e[i].hi > e->lo && m->e[i].written && unordered(l, &m->e[i]))
+        if (m->e[i].hi > e->lo && m->e[i].written && perhaps_unordered(l, &m->e[i]))
             return true;
     return false;
 }

@@ -18,8 +18,15 @@ struct outputs {
     uint32_t kept;     /* root behind all that differs: it lay there before */
     uint32_t below;    /* root of what lay below an output that neither run has hashed */
     uint32_t unproven; /* in one run only; the other believed that nothing was written */
+    uint32_t cut;      /* of other extents */
     bool host, failed;
 };
+
+bool blame_is_cut(const struct acc *p, const struct acc *q)
+{
+    return (p->flags & q->flags & ACC_HASHED) && ((p->flags | q->flags) & ACC_SHARED) &&
+           p->hi - p->lo != q->hi - q->lo;
+}
 
 /* A fingerprint of some of the leaves says nothing about one of all of them, or of others */
 bool blame_comparable(const struct blame *b, const struct acc *p, const struct acc *q)
@@ -27,7 +34,7 @@ bool blame_comparable(const struct blame *b, const struct acc *p, const struct a
     bool sampled = p->kind == TB_FP_SAMPLED;
 
     return (p->flags & q->flags & ACC_HASHED) && sampled == (q->kind == TB_FP_SAMPLED) &&
-           !(sampled && b->other_leaves);
+           !(sampled && b->other_leaves) && !blame_is_cut(p, q);
 }
 
 /* One run saw that @p was written, the other did not look */
@@ -49,6 +56,10 @@ static struct outputs compare_outputs(const struct blame *b, const struct ev *x,
         o.of++;
         if (is_unproven(&x->acc[i], &y->acc[i]) || is_unproven(&y->acc[i], &x->acc[i])) {
             o.unproven++;
+            continue;
+        }
+        if (blame_is_cut(&x->acc[i], &y->acc[i])) {
+            o.cut++;
             continue;
         }
         if (!blame_comparable(b, &x->acc[i], &y->acc[i])) {
@@ -118,12 +129,12 @@ static void note_host(struct blame *b, const struct ev *x, const struct ev *y, u
     }
 }
 
-/* The last write of what access @i read left no fingerprint */
-static bool note_guess(struct root *r, const struct ev *x, uint32_t i)
+/* The last write of what access @i read left no fingerprint, or one of other extents */
+static bool note_guess(struct blame *b, struct root *r, const struct ev *x, uint32_t i)
 {
     for (uint32_t j = 0; j < x->acc[i].pieces; j++) {
         const struct range *p = x->pieces + x->acc[i].piece + j;
-        if (!p->guess)
+        if (!p->guess && !(p->writer && gentab_get(&b->cut, p->writer)))
             continue;
         r->guessed = true;
         r->r.writer_a = (struct tb_diff_place){.known = p->writer, .id = p->writer};
@@ -146,13 +157,13 @@ static void note_stale(struct root *r, const struct ev *x)
 }
 
 /* Why the first read that is not hashed may hold other bytes than we think */
-static void note_reads(struct root *r, const struct ev *x)
+static void note_reads(struct blame *b, struct root *r, const struct ev *x)
 {
     for (uint32_t i = 0; i < x->n; i++) {
         if (x->site->access[i].mode != 'r' || (x->acc[i].flags & ACC_HASHED))
             continue;
         r->reads_unhashed = true;
-        if (r->guessed || r->shared || note_guess(r, x, i))
+        if (r->guessed || r->shared || note_guess(b, r, x, i))
             continue;
         if (host_may_write(x, i)) {
             r->shared = true;
@@ -183,12 +194,11 @@ static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint6
                                 const struct ev *x, const struct ev *y, const struct outputs *o,
                                 uint32_t *number)
 {
-    bool fresh;
+    bool fresh, torn = cause == TB_CAUSE_UNEXPLAINED && only_torn(o);
 
-    *number = blame_root_for(b, cause, group, &fresh);
+    *number = blame_root_for(b, cause, torn ? mix64(group, TORN) : group, &fresh);
     if (!*number)
         return TB_ERR_NOMEM;
-    bool torn = cause == TB_CAUSE_UNEXPLAINED && only_torn(o);
     if (!torn)
         blame_sure(b, *number);
     if (!fresh)
@@ -197,7 +207,7 @@ static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint6
     r->r.torn = torn;
     r->r.of_node = is_device(x->kind) && site_torn(x->site);
     fill_outputs(r, x, y, o);
-    note_reads(r, x);
+    note_reads(b, r, x);
     return TB_OK;
 }
 
@@ -349,7 +359,9 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
         *root = b->state;
         return TB_OK;
     }
-    if (in->tainted || in->crossed || args)
+    bool parts =
+        only_torn(o) && blame_is_shared(x) && !args; /* whose bytes it read depends on extents */
+    if ((in->tainted || in->crossed || args) && !parts)
         return first_cause(b, x, y, in, o, root, self);
     *self = true;
     enum tb_diff_cause cause = x->kind == TB_EV_COLL ? TB_CAUSE_COLLECTIVE : TB_CAUSE_UNEXPLAINED;
@@ -376,6 +388,8 @@ static enum tb_status remember_pair(struct blame *b, const struct ev *x, const s
         blame_mark_bad(b, 1, y, root);
         blame_suspect(b, x, root);
     }
+    if (o->cut && !gentab_put(&b->cut, x->id))
+        return TB_ERR_NOMEM;
     if (o->host && root)
         note_host(b, x, y, root);
     if (root && !b->host && (out || in->tainted) && is_to_host(x))
@@ -397,6 +411,7 @@ static void count_pair(struct blame *b, const struct ev *x, const struct ev *y,
     b->res.compared++;
     b->res.unhashed += o->unhashed;
     b->res.unproven += o->unproven;
+    b->res.cut += o->cut;
     if (!out && !root)
         b->res.equal++;
     else if (x->kind == TB_EV_STATE)
@@ -405,8 +420,10 @@ static void count_pair(struct blame *b, const struct ev *x, const struct ev *y,
         b->res.healed++;
     else if (!self)
         b->res.infected++;
-    if (!out && !root && x->args != y->args && x->kind != TB_EV_SYNC)
-        b->res.args_only++;
+    if (out || root || x->args == y->args || x->kind == TB_EV_SYNC)
+        return;
+    b->res.args_only += !o->cut;
+    b->doubts.lost = b->doubts.lost || o->cut; /* nothing says that it made the same of them */
 }
 
 static void end_burst(struct blame *b, const struct ev *x, const struct ev *y)
@@ -451,6 +468,8 @@ enum tb_status blame_pair(struct blame *b, const struct ev *x)
 
     end_burst(b, x, y);
     b->ops = is_work(x->kind) || (b->ops && x->kind != TB_EV_STEP);
+    if (x->n != y->n)
+        return blame_uneven(b, x, y);
     if (x->content == y->content)
         return equal_pair(b, x, y);
     enum tb_status st = blame_inputs(b, x, y, &in);

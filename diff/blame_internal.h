@@ -15,6 +15,7 @@
 #define COLLS 4096u
 #define PENDING 256u
 #define OUTSIDE 0x6F757473u /* in the table of unseen writers: an allocation, not an event */
+#define TORN 0x746F726Eu    /* in the group of a root: all that differs may be torn */
 #define GENERATORS 32u
 
 struct generator {
@@ -53,7 +54,7 @@ struct doubt {
 struct doubts {
     struct doubt *d;
     size_t n, cap;
-    bool lost; /* there were too many */
+    bool lost; /* there were too many, or some are not of bytes: never settled */
 };
 
 struct blame {
@@ -61,6 +62,7 @@ struct blame {
     struct gentab alloc[2]; /* allocation -> value: the other run's */
     struct gentab groups;   /* group -> value: root */
     struct gentab unseen;   /* last writer -> value: root */
+    struct gentab cut; /* events of A with outputs that could not be compared: blame_is_cut() */
     struct thread_state *thread[2];
     size_t threads[2];
     struct generator gen[GENERATORS];
@@ -107,6 +109,9 @@ struct line blame_line(struct blame *b, int side, uint64_t event);
 
 /* ---------------------------------------------------------------- blame.c */
 
+/** blame_is_cut - are @p and @q hashed, but of other extents, since threads came to use parts of
+ * the allocation earlier in one run than in the other? */
+bool blame_is_cut(const struct acc *p, const struct acc *q);
 /** blame_comparable - do the fingerprints of @p and @q say whether the bytes are equal? */
 bool blame_comparable(const struct blame *b, const struct acc *p, const struct acc *q);
 
@@ -125,7 +130,8 @@ struct inputs {
     uint32_t host;       /* 1 + access: bytes that the host wrote differ; 0: none */
 };
 
-void blame_taint(struct inputs *in, uint32_t root);
+/** blame_taint - it read what differs because of @root, 0: not known which */
+void blame_taint(const struct blame *b, struct inputs *in, uint32_t root);
 /** blame_inputs - all that @x and @y read */
 enum tb_status blame_inputs(struct blame *b, const struct ev *x, const struct ev *y,
                             struct inputs *in) TB_MUST_CHECK;
@@ -150,6 +156,16 @@ enum tb_status blame_learn(struct blame *b, const struct ev *x, const struct ev 
 /** blame_doubts - what @x and @y hashed is in doubt now, or settled; @equal: nothing differs */
 enum tb_status blame_doubts(struct blame *b, const struct ev *x, const struct ev *y,
                             bool equal) TB_MUST_CHECK;
+/** blame_is_shared - does it use an allocation that several threads write? */
+bool blame_is_shared(const struct ev *e);
+/**
+ * blame_uneven - a pair of launches that do not list as many accesses: a pointer of one is to bytes
+ * that another one's extent takes in
+ *
+ * Where threads use parts of the allocation, that is so in one run and not in the other, and
+ * nothing can be compared. Else they are no pair.
+ */
+enum tb_status blame_uneven(struct blame *b, const struct ev *x, const struct ev *y) TB_MUST_CHECK;
 
 /* ---------------------------------------------------------------- collective.c */
 

@@ -361,7 +361,8 @@ static void say_unexplained(const struct report_builder *rb, struct root *r, con
         if (r->r.writer_a.name_known)
             tb_event_name_short(&r->r.writer_a.name, w, sizeof(w));
         evidence(r,
-                 "'%.60s' was last written by %.120s without a fingerprint: it may differ already",
+                 "'%.60s' was last written by %.120s without a fingerprint to compare: it may "
+                 "differ already",
                  r->input, w);
     } else if (r->stale && !(r->r.elements_known && r->r.elements.differ == 1))
         evidence(
@@ -570,7 +571,9 @@ static void classify_order(const struct report_builder *rb, struct root *r)
 static void classify_unhashed(struct root *r, const char *writer, const char *reader)
 {
     r->r.cause = TB_CAUSE_UNEXPLAINED;
-    evidence(r, "last written by %.180s, without a fingerprint: what it wrote may differ", writer);
+    evidence(r,
+             "last written by %.180s, without a fingerprint to compare: what it wrote may differ",
+             writer);
     evidence(r, "found to differ by %.200s, which is not to blame", reader);
 }
 

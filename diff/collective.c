@@ -74,7 +74,7 @@ enum tb_status blame_coll_inputs(struct blame *b, const struct ev *x, struct inp
     struct pending *p = issue_of(c, name, x);
     c->key = p ? p->key : 0;
     if (p && p->root)
-        blame_taint(in, p->root);
+        blame_taint(b, in, p->root);
     if (p)
         forget(c, p);
     return TB_OK;

@@ -59,10 +59,56 @@ bool is_beside(const struct tb_site *s, uint32_t i)
     return s->access[i].mode == 'r' && strncmp(s->access[i].argument, "before ", 7) == 0;
 }
 
+static uint64_t mix_text(uint64_t h, const char *s)
+{
+    return mix64(h, hash_text(s, strlen(s)));
+}
+
+/*
+ * What a launch uses, but not how much of it: a pointer may be for all of an allocation in one run,
+ * and in the other, where threads got there in another order, for a part. What further pointers to
+ * the same bytes lead to is not listed; the first of those that are read, or written, always is.
+ */
+static uint64_t launch_alike(const struct tb_site *s)
+{
+    uint64_t k = mix_text(mix_text(1, s->tap), s->name);
+    bool reads = false, writes = false;
+
+    for (uint32_t i = 0; i < s->access_count; i++) {
+        const struct tb_site_access *a = &s->access[i];
+        if ((a->mode == 'r' && reads) || (a->mode == 'w' && writes))
+            continue;
+        reads = reads || a->mode == 'r';
+        writes = writes || a->mode == 'w';
+        k = mix_text(mix_text(mix64(k, (uint64_t)a->mode), a->device ? a->device : ""),
+                     a->argument);
+    }
+    return k;
+}
+
+static bool is_launch(const struct tb_site *s)
+{
+    size_t n;
+
+    return s->detail && tb_site_value(s, "grid", &n);
+}
+
+uint64_t site_key(const struct tb_site *s)
+{
+    uint64_t k;
+
+    if (is_launch(s))
+        return mix_text(launch_alike(s), s->detail);
+    memcpy(&k, s->hash, sizeof(k));
+    return k;
+}
+
 uint64_t site_alike(const struct tb_site *s)
 {
     uint64_t k;
 
+    if (is_launch(s))
+        return launch_alike(s);
     memcpy(&k, s->hash, sizeof(k));
     if (!s->detail || !*s->detail)
         return k;

@@ -201,6 +201,8 @@ static void add_counts(struct report_builder *rb, size_t process, const struct b
     rep->orders += res->orders;
     rep->unhashed += res->unhashed;
     rep->unproven += res->unproven;
+    rep->cut += res->cut;
+    rep->cut_open += res->settled ? 0 : res->cut;
     if (!res->host.known || (rep->host.known && rep->host.step <= res->host.step))
         return;
     rep->host = res->host;
@@ -559,6 +561,13 @@ static enum tb_status note_rest(struct report_builder *rb)
                       "%" PRIu64 " output%s %s a fingerprint in one run only, or of some of their "
                       "bytes: not compared",
                       rep->unhashed, plural(rep->unhashed), rep->unhashed == 1 ? "has" : "have");
+    if (st == TB_OK && rep->cut)
+        st =
+            add_line(&rep->notes, &rep->note_count, 1,
+                     "%" PRIu64 " fingerprint%s of more bytes in one run than in the other, for "
+                     "threads use parts of one allocation: not compared%s",
+                     rep->cut, rep->cut == 1 ? " is" : "s are",
+                     rep->cut_open ? "" : "; those that were taken of these bytes later are equal");
     if (st == TB_OK && rep->unproven)
         st = add_line(&rep->notes, &rep->note_count, 1,
                       "%" PRIu64 " output%s %s written in one run, where the other had learnt that "
@@ -677,6 +686,11 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
     if (rb->rep->unhashed)
         note_incomplete(rb, "%" PRIu64 " output%s %s hashed in one run only", rb->rep->unhashed,
                         plural(rb->rep->unhashed), were(rb->rep->unhashed));
+    if (rb->rep->cut_open)
+        note_incomplete(rb,
+                        "%" PRIu64 " fingerprint%s of more bytes in one run than in the other, "
+                        "and not all of these were hashed again",
+                        rb->rep->cut_open, rb->rep->cut_open == 1 ? " is" : "s are");
     if (rb->rep->unproven)
         note_incomplete(rb, "%" PRIu64 " output%s %s looked at in one run only (learnt, unproven)",
                         rb->rep->unproven, plural(rb->rep->unproven), were(rb->rep->unproven));

@@ -273,6 +273,8 @@ struct tb_diff_report {
     uint64_t states_infected; /* states at step ends that follow from a root */
     uint64_t orders;          /* synchronisations in one run only: no divergence by themselves */
     uint64_t unhashed;        /* outputs with a fingerprint in one run only, or of other kinds */
+    uint64_t cut;             /* outputs hashed of more bytes in one run than in the other */
+    uint64_t cut_open;        /* ... and these were not hashed again, equally */
     uint64_t unproven;        /* ... where the other had learnt that nothing is written */
     double seconds;
 };

@@ -100,6 +100,7 @@ enum acc_flags {
     ACC_LEFT = 1 << 3,    /* a write that left the bytes as they were, or was believed to */
     ACC_MET = 1 << 4,  /* another stream uses the bytes, in no order with it; one of them writes */
     ACC_TORN = 1 << 5, /* ... and its fingerprint may hold what the other wrote meanwhile */
+    ACC_SHARED = 1 << 6, /* of a launch, to an allocation that several threads write */
 };
 
 /* One access of a struct ev */
@@ -147,8 +148,8 @@ void stream_free(struct stream *s);
 void stream_source(struct stream *s, const struct ev_source *source, bool forget);
 /** stream_next - the next event, to be freed with free(); *@out NULL at the end */
 enum tb_status stream_next(struct stream *s, struct ev **out, struct tb_error *err) TB_MUST_CHECK;
-/** stream_mark - set ACC_MET and ACC_TORN of @e's accesses, as far as is known from all events so
- * far */
+/** stream_mark - set ACC_MET, ACC_TORN and ACC_SHARED of @e's accesses, as far as is known from all
+ * events so far */
 void stream_mark(struct stream *s, struct ev *e);
 
 /* ---------------------------------------------------------------- meet.c */
@@ -229,6 +230,7 @@ struct blame_result {
     uint64_t compared, equal, infected, healed, moved, only_a, only_b, args_only, setup;
     uint64_t gap; /* of setup: the other run did not record them */
     uint64_t states_infected, orders, unhashed, unproven;
+    uint64_t cut; /* outputs of other extents: threads use parts of the allocation */
     struct coll *colls;
     size_t coll_count;
     struct tb_diff_host host;
@@ -271,7 +273,10 @@ bool may_keep(uint8_t kind, const struct tb_site *s, uint32_t i);
 bool host_may_write(const struct ev *e, uint32_t i);
 /** is_beside - it is read only to tell what lay there before a launch wrote */
 bool is_beside(const struct tb_site *s, uint32_t i);
-/** site_alike - hash of a site but for the detail of its name: launch shape, code */
+/** site_key - hash of a site; of a launch but for how many bytes of each allocation it uses */
+uint64_t site_key(const struct tb_site *s);
+/** site_alike - hash of a site but for the detail of its name: launch shape, code; of a launch
+ * also but for how many bytes of each allocation it uses */
 uint64_t site_alike(const struct tb_site *s);
 /** site_says - has @key the value @want in the detail of its name? */
 bool site_says(const struct tb_site *s, const char *key, const char *want);

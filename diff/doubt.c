@@ -65,11 +65,22 @@ static enum tb_status settle(struct blame *b, const struct acc *p, const struct 
     return TB_OK;
 }
 
+/* Of other extents: in doubt is all that is in one of them. */
+static enum tb_status cut(struct blame *b, const struct acc *p, const struct acc *q)
+{
+    struct doubt new = {
+        {p->alloc, q->alloc}, p->lo < q->lo ? p->lo : q->lo, p->hi > q->hi ? p->hi : q->hi, 0};
+
+    return put(&b->doubts, &new) ? TB_OK : TB_ERR_NOMEM;
+}
+
 static enum tb_status look_at(struct blame *b, const struct ev *x, const struct ev *y, uint32_t i)
 {
     const struct acc *p = &x->acc[i], *q = &y->acc[i];
     bool torn = (p->flags | q->flags) & ACC_TORN, equal = tb_fp_equal(p->fp, q->fp);
 
+    if (blame_is_cut(p, q))
+        return cut(b, p, q);
     if (!(p->flags & q->flags & ACC_HASHED) || !is_memory(p, q))
         return TB_OK;
     if (torn && !equal) {
@@ -94,4 +105,60 @@ enum tb_status blame_doubts(struct blame *b, const struct ev *x, const struct ev
                 st = look_at(b, x, y, i);
         }
     return st;
+}
+
+/* ---------------------------------------------------------------- other accesses */
+
+static const struct acc *first_write(const struct ev *e, const char *argument)
+{
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->site->access[i].mode == 'w' &&
+            (!argument || strcmp(e->site->access[i].argument, argument) == 0))
+            return &e->acc[i];
+    return NULL;
+}
+
+/* What has no mate by its argument lies in what the first write takes in: the same allocation. */
+static enum tb_status doubt_writes(struct blame *b, const struct ev *e, const struct ev *mate,
+                                   bool in_b)
+{
+    enum tb_status st = TB_OK;
+
+    for (uint32_t i = 0; st == TB_OK && i < e->n; i++) {
+        const char *argument = e->site->access[i].argument;
+        const struct acc *p = &e->acc[i], *q = first_write(mate, argument);
+        if (e->site->access[i].mode != 'w')
+            continue;
+        q = q ? q : first_write(mate, NULL);
+        if (!q)
+            b->doubts.lost = true;
+        else
+            st = cut(b, in_b ? q : p, in_b ? p : q);
+    }
+    return st;
+}
+
+bool blame_is_shared(const struct ev *e)
+{
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->acc[i].flags & ACC_SHARED)
+            return true;
+    return false;
+}
+
+enum tb_status blame_uneven(struct blame *b, const struct ev *x, const struct ev *y)
+{
+    enum tb_status st;
+
+    if (!blame_is_shared(x) && !blame_is_shared(y)) {
+        st = blame_single(b, x, 0);
+        return st == TB_OK ? blame_single(b, y, 1) : st;
+    }
+    b->res.compared++;
+    b->res.cut++;
+    b->doubts.lost = b->doubts.lost || x->args != y->args;
+    if (!gentab_put(&b->cut, x->id))
+        return TB_ERR_NOMEM;
+    st = doubt_writes(b, x, y, false);
+    return st == TB_OK ? doubt_writes(b, y, x, true) : st;
 }

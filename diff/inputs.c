@@ -9,11 +9,37 @@
 /* CHANGED: written equally, and no longer equal */
 enum verdict { SAME, UNKNOWN, CHANGED, CROSS, TAINT };
 
-void blame_taint(struct inputs *in, uint32_t root)
+/* What may be nothing but the moment of a fingerprint explains less than what is sure to differ. */
+static bool is_torn(const struct blame *b, uint32_t root)
+{
+    return b->res.roots && root <= ROOTS && b->res.roots[root - 1].r.torn;
+}
+
+/* How many bytes what differs at a root may be for: of fewer, more is its own. */
+static uint64_t bytes_of(const struct blame *b, uint32_t root)
+{
+    const struct root *r = &b->res.roots[root - 1];
+    bool known = r->r.tensor.known && r->site_a;
+
+    return known ? r->site_a->access[r->r.tensor.access].bytes : 0;
+}
+
+/* The root that explains more, then the earlier one; 0: none */
+static uint32_t better(const struct blame *b, uint32_t x, uint32_t y)
+{
+    if (!x || !y)
+        return x ? x : y;
+    if (is_torn(b, x) != is_torn(b, y))
+        return is_torn(b, x) ? y : x;
+    if (is_torn(b, x) && bytes_of(b, x) != bytes_of(b, y))
+        return bytes_of(b, x) < bytes_of(b, y) ? x : y;
+    return x < y ? x : y;
+}
+
+void blame_taint(const struct blame *b, struct inputs *in, uint32_t root)
 {
     in->tainted = true;
-    if (root && (!in->root || root < in->root))
-        in->root = root;
+    in->root = better(b, in->root, root);
 }
 
 static bool may_be_torn(const struct ev *x, const struct ev *y, uint32_t i)
@@ -67,13 +93,8 @@ static enum verdict one_sided(struct blame *b, int side, const struct range *r, 
 
     if (!l.known || l.mate == SETUP || (l.mate != NO_MATE && !l.root))
         return UNKNOWN;
-    blame_taint(in, l.root);
+    blame_taint(b, in, l.root);
     return TAINT;
-}
-
-static uint32_t least(uint32_t x, uint32_t y)
-{
-    return !x || (y && y < x) ? y : x;
 }
 
 /* Both wrote the same, by mates, and yet the bytes differ: whoever found that first has its root */
@@ -82,7 +103,7 @@ static enum verdict changed_since(struct blame *b, uint64_t writer, struct input
     const struct gentab_slot *s = gentab_get(&b->unseen, writer);
 
     if (s)
-        blame_taint(in, (uint32_t)s->value);
+        blame_taint(b, in, (uint32_t)s->value);
     return s ? TAINT : CHANGED;
 }
 
@@ -92,7 +113,7 @@ static enum verdict two_writers(struct blame *b, const struct range *p, const st
 {
     struct line lp = blame_line(b, 0, p->lineage), lq = blame_line(b, 1, q->lineage);
     struct line wp = blame_line(b, 0, p->writer), wq = blame_line(b, 1, q->writer);
-    uint32_t root = least(least(lp.root, lq.root), least(wp.root, wq.root));
+    uint32_t root = better(b, better(b, lp.root, lq.root), better(b, wp.root, wq.root));
 
     if (wp.known && wp.mate == q->writer && p->token == q->token)
         return CROSS;
@@ -104,7 +125,7 @@ static enum verdict two_writers(struct blame *b, const struct range *p, const st
         return CROSS;
     else if (!root && !p->writer && !q->writer)
         return CHANGED; /* bytes from outside that were looked at before */
-    blame_taint(in, root);
+    blame_taint(b, in, root);
     return TAINT;
 }
 
@@ -252,7 +273,7 @@ static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const s
     bool fresh;
 
     if (n) {
-        blame_taint(in, n);
+        blame_taint(b, in, n);
         narrow(b, x, i, n, writer);
         return TB_OK;
     }
@@ -260,14 +281,15 @@ static enum tb_status unseen_writer(struct blame *b, const struct ev *x, const s
                        mix64(blame_place_key(TB_CAUSE_UNSEEN_WRITER, x), i), &fresh);
     if (!n)
         return TB_ERR_NOMEM;
-    blame_taint(in, n);
+    blame_taint(b, in, n);
     if (fresh) {
         struct root *r = &b->res.roots[n - 1];
         fill_access(r, x, y, i);
         r->changed[0] = changed(x, i);
         r->changed[1] = changed(y, i);
-        r->guessed = is_guess(x, i) || is_guess(y, i);
-        set_writers(b, r, writer_of(x, i));
+        writer = writer_of(x, i);
+        r->guessed = is_guess(x, i) || is_guess(y, i) || gentab_get(&b->cut, writer);
+        set_writers(b, r, writer);
     }
     return remember_unseen(b, x, i, n);
 }
@@ -289,7 +311,7 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
     bool fresh;
 
     if (state && !b->ops && b->res.root_count) {
-        blame_taint(in, 1); /* what wrote it was not recorded; something differed before it */
+        blame_taint(b, in, 1); /* what wrote it was not recorded; something differed before it */
         return TB_OK;
     }
     uint64_t alloc = state ? 0 : x->acc[i].alloc;
@@ -297,7 +319,7 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
     uint64_t writer;
     uint32_t before = known ? (uint32_t)known->value : state ? 0 : unseen_root(b, x, i, &writer);
     if (before) { /* another reader of the same bytes, begun before the first one ended */
-        blame_taint(in, before);
+        blame_taint(b, in, before);
         return TB_OK;
     }
     uint32_t n = blame_root_for(
@@ -305,7 +327,7 @@ static enum tb_status outside(struct blame *b, const struct ev *x, const struct 
 
     if (!n)
         return TB_ERR_NOMEM;
-    blame_taint(in, n);
+    blame_taint(b, in, n);
     if (fresh) {
         struct root *r = &b->res.roots[n - 1];
         fill_access(r, x, y, i);
@@ -350,7 +372,7 @@ enum tb_status blame_host_wrote(struct blame *b, const struct ev *x, const struc
 {
     if (!b->host)
         return outside(b, x, y, in->host - 1, in);
-    blame_taint(in, b->host);
+    blame_taint(b, in, b->host);
     return TB_OK;
 }
 
@@ -374,7 +396,7 @@ static enum tb_status look_at_read(struct blame *b, const struct ev *x, const st
     if (hashed && v <= CHANGED && host_may_write(x, i)) { /* nobody's fault; blame ends here */
         if (!b->host)
             return outside(b, x, y, i, in);
-        blame_taint(in, b->host);
+        blame_taint(b, in, b->host);
         return TB_OK;
     }
     if (hashed && written && (v == SAME || v == CHANGED))
@@ -382,7 +404,7 @@ static enum tb_status look_at_read(struct blame *b, const struct ev *x, const st
     if (hashed && v < CROSS)
         return outside(b, x, y, i, in);
     if (v == CHANGED)
-        blame_taint(in, 0);
+        blame_taint(b, in, 0);
     in->unknown = in->unknown || v == UNKNOWN;
     if (v == CROSS && !in->crossed)
         in->cross = i;
@@ -435,7 +457,7 @@ enum tb_status blame_generator(struct blame *b, const struct ev *x, const struct
         if (fresh)
             fill_access(&b->res.roots[g->root - 1], x, y, i);
     }
-    blame_taint(in, g->root);
+    blame_taint(b, in, g->root);
     return TB_OK;
 }
 

@@ -8,7 +8,9 @@
  * copy's extent is exact: it meets the other, but what differs there does differ.
  *
  * The later of two such works says it of the earlier one, too; so marks are asked for when events
- * are compared, not when they are read.
+ * are compared, not when they are read. Where it is only not sure that the one is behind the other
+ * (struct tb_work_order), for another thread has waited, fingerprints may be torn as well; but they
+ * settle what was in doubt before.
  */
 #include "diff/diff_internal.h"
 
@@ -30,6 +32,7 @@ struct bucket {
     uint64_t alloc;
     uint64_t n;      /* uses, ever */
     uint32_t lane;   /* of all of them */
+    uint32_t thread; /* that writes */
     bool several;    /* of several lanes */
     struct use *use; /* USES */
 };
@@ -37,15 +40,18 @@ struct bucket {
 struct meetings {
     struct tb_order *order;
     struct bucket bucket[BUCKETS];
-    struct gentab marks; /* event -> value: its accesses, one bit each */
+    struct gentab marks;  /* event -> value: its accesses, one bit each */
+    struct gentab shared; /* allocations that several threads write */
 };
 
 struct meetings *meetings_new(void)
 {
     struct meetings *m = calloc(1, sizeof(*m));
 
-    if (m)
+    if (m) {
         gentab_init(&m->marks, MARKS);
+        gentab_init(&m->shared, MARKS);
+    }
     return m;
 }
 
@@ -70,6 +76,7 @@ void meetings_free(struct meetings *m)
         return;
     meetings_forget(m);
     gentab_release(&m->marks);
+    gentab_release(&m->shared);
     free(m);
 }
 
@@ -80,9 +87,17 @@ static uint64_t bit(uint32_t access)
     return 1ull << (access < 63 ? access : 63);
 }
 
-static enum tb_status mark(struct meetings *m, const struct use *u)
+/* Under which an event has its marks: whom it meets, and whom it may have met */
+enum meeting { NONE, MAYBE, MET };
+
+static uint64_t key_of(uint64_t id, enum meeting how)
 {
-    struct gentab_slot *s = gentab_put(&m->marks, u->id);
+    return 2 * id + (how == MAYBE);
+}
+
+static enum tb_status mark(struct meetings *m, const struct use *u, enum meeting how)
+{
+    struct gentab_slot *s = gentab_put(&m->marks, key_of(u->id, how));
 
     if (s)
         s->value |= bit(u->access);
@@ -104,15 +119,27 @@ static void mark_node(struct ev *e)
             e->acc[i].flags |= ACC_MET | ACC_TORN;
 }
 
-void meetings_mark(struct meetings *m, struct ev *e)
+static void mark_accesses(struct meetings *m, struct ev *e, enum meeting how)
 {
-    const struct gentab_slot *s = is_device(e->kind) ? gentab_get(&m->marks, e->id) : NULL;
+    const struct gentab_slot *s = gentab_get(&m->marks, key_of(e->id, how));
+    uint8_t flags = how == MET ? ACC_MET | ACC_TORN : ACC_TORN;
 
-    if (site_torn(e->site))
-        mark_node(e);
     for (uint32_t i = 0; s && i < e->n; i++)
         if (s->value & bit(i))
-            e->acc[i].flags |= is_exact(e, i) ? ACC_MET : ACC_MET | ACC_TORN;
+            e->acc[i].flags |= is_exact(e, i) ? flags & ACC_MET : flags;
+}
+
+void meetings_mark(struct meetings *m, struct ev *e)
+{
+    if (site_torn(e->site))
+        mark_node(e);
+    if (is_device(e->kind)) {
+        mark_accesses(m, e, MET);
+        mark_accesses(m, e, MAYBE);
+    }
+    for (uint32_t i = 0; e->kind == TB_EV_LAUNCH && i < e->n; i++)
+        if (e->acc[i].alloc && gentab_get(&m->shared, e->acc[i].alloc))
+            e->acc[i].flags |= ACC_SHARED;
 }
 
 /* ---------------------------------------------------------------- uses */
@@ -127,15 +154,18 @@ static struct bucket *bucket_of(struct meetings *m, uint64_t alloc)
     if (b->alloc != alloc) {
         b->alloc = alloc;
         b->n = 0;
+        b->thread = 0;
         b->several = false;
     }
     return b;
 }
 
-static bool meet(const struct use *a, const struct use *b, const struct tb_work_order *of_b)
+static enum meeting meet(const struct use *a, const struct use *b, const struct tb_work_order *of_b)
 {
-    return a->lane != b->lane && (a->write || b->write) && a->lo < b->hi && b->lo < a->hi &&
-           a->clock > of_b->known->at[a->lane];
+    if (a->lane == b->lane || !(a->write || b->write) || a->lo >= b->hi || b->lo >= a->hi ||
+        a->clock <= of_b->sure->at[a->lane])
+        return NONE;
+    return a->clock > of_b->known->at[a->lane] ? MET : MAYBE;
 }
 
 static enum tb_status look_back(struct meetings *m, const struct bucket *b, const struct use *u,
@@ -146,22 +176,32 @@ static enum tb_status look_back(struct meetings *m, const struct bucket *b, cons
 
     for (uint64_t i = from; st == TB_OK && i < b->n; i++) {
         const struct use *o = &b->use[i % USES];
-        if (!meet(o, u, w))
+        enum meeting how = meet(o, u, w);
+        if (how == NONE)
             continue;
-        st = mark(m, o);
+        st = mark(m, o, how);
         if (st == TB_OK)
-            st = mark(m, u);
+            st = mark(m, u, how);
     }
     return st;
 }
 
+/* Does another thread than before write it? */
+static enum tb_status note_thread(struct meetings *m, struct bucket *b, uint32_t thread)
+{
+    bool other = b->thread && b->thread != thread;
+
+    b->thread = thread;
+    return !other || gentab_put(&m->shared, b->alloc) ? TB_OK : TB_ERR_NOMEM;
+}
+
 static enum tb_status add(struct meetings *m, uint64_t alloc, const struct use *u,
-                          const struct tb_work_order *w)
+                          const struct tb_work_order *w, uint32_t thread)
 {
     struct bucket *b = bucket_of(m, alloc);
     enum tb_status st = TB_OK;
 
-    if (!b)
+    if (!b || (u->write && note_thread(m, b, thread) != TB_OK))
         return TB_ERR_NOMEM;
     b->several = b->n && (b->several || b->lane != u->lane);
     b->lane = u->lane;
@@ -203,6 +243,6 @@ enum tb_status meetings_event(struct meetings *m, const struct tb_trace_event *e
         return TB_OK;
     for (uint32_t i = 0; st == TB_OK && i < e->site->access_count; i++)
         if (use_of(e, i, &w, &u))
-            st = add(m, e->access[i].alloc, &u, &w);
+            st = add(m, e->access[i].alloc, &u, &w, e->e.thread);
     return st;
 }

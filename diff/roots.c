@@ -16,6 +16,7 @@ struct blame *blame_new(void)
     }
     gentab_init(&b->groups, LINEAGE);
     gentab_init(&b->unseen, LINEAGE);
+    gentab_init(&b->cut, LINEAGE);
     gentab_init(&b->colls.count, LINEAGE);
     return b;
 }
@@ -31,6 +32,7 @@ void blame_free(struct blame *b)
     }
     gentab_release(&b->groups);
     gentab_release(&b->unseen);
+    gentab_release(&b->cut);
     gentab_release(&b->colls.count);
     free(b->res.roots);
     free(b->res.colls);

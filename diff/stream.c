@@ -19,7 +19,7 @@ struct range_info {
 
 struct likeness {
     const struct tb_site *site;
-    uint64_t alike;
+    uint64_t key, alike;
 };
 
 struct stream {
@@ -123,21 +123,13 @@ static const struct range_info *range_of(struct stream *s, uint32_t id)
     return r;
 }
 
-static uint64_t key_of_site(const struct tb_site *site)
-{
-    uint64_t k;
-
-    memcpy(&k, site->hash, sizeof(k));
-    return k;
-}
-
-static uint64_t alike_of(struct stream *s, const struct tb_site *site)
+static const struct likeness *likeness_of(struct stream *s, const struct tb_site *site)
 {
     struct likeness *l = &s->like[((uintptr_t)site / 64) & (SITES - 1)];
 
     if (l->site != site)
-        *l = (struct likeness){site, site_alike(site)};
-    return l->alike;
+        *l = (struct likeness){site, site_key(site), site_alike(site)};
+    return l;
 }
 
 /* All bytes between its first and its last are touched */
@@ -257,7 +249,7 @@ static enum tb_status verified(struct stream *s, const struct tb_trace_event *e,
 static uint64_t guess(struct stream *s, const struct tb_trace_event *e, uint32_t i)
 {
     const struct acc *c = &s->acc[i];
-    uint64_t h = mix64(mix64(alike_of(s, e->site), i), e->e.args);
+    uint64_t h = mix64(mix64(likeness_of(s, e->site)->alike, i), e->e.args);
 
     for (uint32_t j = 0; j < c->pieces; j++) {
         const struct range *p = &s->all.r[c->piece + j];
@@ -329,7 +321,7 @@ static struct ev *make(struct stream *s, const struct tb_trace_event *e,
                      .args = e->e.args,
                      .site = e->site,
                      .range = range->text,
-                     .site_key = key_of_site(e->site),
+                     .site_key = likeness_of(s, e->site)->key,
                      .thread = e->e.thread,
                      .epoch = s->epoch,
                      .flags = e->e.flags,
@@ -337,7 +329,7 @@ static struct ev *make(struct stream *s, const struct tb_trace_event *e,
                      .n = n,
                      .pieces = pieces};
     v->key = mix64(v->site_key, range->hash);
-    v->alike = mix64(alike_of(s, e->site), range->hash);
+    v->alike = mix64(likeness_of(s, e->site)->alike, range->hash);
     v->content = content_of(s, v);
     if (n)
         memcpy(v->acc, s->acc, n * sizeof(struct acc));

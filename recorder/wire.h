@@ -317,6 +317,8 @@ static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 #define TB_ALLOC_EVENT (3ull << 40)  /* mode q: + the CUDA event's */
 #define TB_ALLOC_DEVICE (4ull << 40) /* mode q: + a device's number: the host waited for it */
 #define TB_ALLOC_MASK ((1ull << 48) - 1)
+/* Detail of a coverage row: two streams used the memory, and nothing orders them */
+#define TB_COVER_TORN "memory was used by streams at once: fingerprints of it may be torn"
 /*
  * Mode q: what `offset` says. Its count, bits 8 to 31, goes up by one for each order that no event
  * tells of: a query that found work done. Bits 32 and up name the last: twice the ordinal of the

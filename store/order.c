@@ -17,13 +17,22 @@ struct lane { /* a stream */
     bool free;       /* not ordered with the legacy stream */
     bool legacy;     /* it is one */
     uint32_t device; /* plus 1; 0: not known, so perhaps any */
-    struct tb_clocks known;
+    struct tb_clocks known, sure;
 };
 
 /* What a CUDA event stands for */
 struct recorded {
     uint64_t ordinal;
-    struct tb_clocks at;
+    struct tb_clocks at, sure;
+};
+
+/*
+ * A thread's work may have been queued at any time since the thread's last event: an event is
+ * written when the call is over. So only what the host had waited for by then is surely before it.
+ */
+struct thread {
+    uint64_t waits; /* when `host` was taken over */
+    struct tb_clocks host;
 };
 
 struct tb_order {
@@ -33,6 +42,9 @@ struct tb_order {
     bool begun;
     uint32_t unsaid; /* orders without an event, so far */
     struct tb_clocks host;
+    uint64_t waits;         /* of the host, so far */
+    struct thread **thread; /* by number, NULL: nothing yet */
+    uint32_t thread_room, threads, first;
     struct recorded *event[EVENTS]; /* by ordinal; a later one takes an earlier one's place */
     bool forgot;
 };
@@ -46,6 +58,10 @@ void tb_order_free(struct tb_order *o)
 {
     for (uint32_t i = 0; o && i < EVENTS; i++)
         free(o->event[i]);
+    for (uint32_t i = 0; o && i < o->thread_room; i++)
+        free(o->thread[i]);
+    if (o)
+        free(o->thread);
     free(o);
 }
 
@@ -55,6 +71,59 @@ static void join(struct tb_clocks *into, const struct tb_clocks *from)
         if (from->at[i] > into->at[i])
             into->at[i] = from->at[i];
 }
+
+/* ---------------------------------------------------------------- threads */
+
+static bool room_for(struct tb_order *o, uint32_t thread)
+{
+    uint32_t room = thread + 16;
+
+    if (thread < o->thread_room)
+        return true;
+    struct thread **p = realloc(o->thread, room * sizeof(struct thread *));
+    if (!p)
+        return false;
+    memset(p + o->thread_room, 0, (room - o->thread_room) * sizeof(struct thread *));
+    o->thread = p;
+    o->thread_room = room;
+    return true;
+}
+
+/* NULL: no memory. Of one that begins it is not known when. */
+static struct thread *thread_of(struct tb_order *o, uint32_t number)
+{
+    struct thread *t;
+
+    if (!room_for(o, number))
+        return NULL;
+    if ((t = o->thread[number]))
+        return t;
+    if (!(t = calloc(1, sizeof(*t))))
+        return NULL;
+    if (!o->threads++)
+        o->first = number;
+    if (o->threads == 2)
+        o->thread[o->first]->host = o->host;
+    o->thread[number] = t;
+    return t;
+}
+
+/* What is known now is what it goes on from. */
+static void thread_goes_on(struct tb_order *o, struct thread *t)
+{
+    if (t && o->threads > 1 && t->waits != o->waits) {
+        t->host = o->host;
+        t->waits = o->waits;
+    }
+}
+
+static void host_waited(struct tb_order *o, const struct tb_clocks *for_these)
+{
+    join(&o->host, for_these);
+    o->waits++;
+}
+
+/* ---------------------------------------------------------------- streams */
 
 static struct lane *lane_of(struct tb_order *o, uint64_t ordinal)
 {
@@ -75,7 +144,7 @@ static void wait_for_device(struct tb_order *o, uint32_t device)
 {
     for (uint32_t i = 0; i < o->lanes; i++)
         if (!device || !o->lane[i].device || o->lane[i].device == device)
-            join(&o->host, &o->lane[i].known);
+            host_waited(o, &o->lane[i].known);
 }
 
 static void wait_for_all(struct tb_order *o)
@@ -89,15 +158,18 @@ static bool one_device(const struct lane *a, const struct lane *b)
 }
 
 /* A device's legacy stream waits for all its blocking ones, and they wait for it. */
-static void tick(struct tb_order *o, struct lane *l)
+static void tick(struct tb_order *o, struct lane *l, const struct thread *t)
 {
     join(&l->known, &o->host);
+    join(&l->sure, t && o->threads > 1 ? &t->host : &o->host);
     for (uint32_t i = 0; i < o->lanes; i++) {
         const struct lane *other = &o->lane[i];
-        if (!l->free && !other->free && (l->legacy || other->legacy) && one_device(l, other))
-            join(&l->known, &other->known);
+        if (l->free || other->free || !(l->legacy || other->legacy) || !one_device(l, other))
+            continue;
+        join(&l->known, &other->known);
+        join(&l->sure, &other->sure);
     }
-    l->known.at[l - o->lane]++;
+    l->sure.at[l - o->lane] = ++l->known.at[l - o->lane];
 }
 
 /* ---------------------------------------------------------------- CUDA events */
@@ -111,20 +183,28 @@ static void record_event(struct tb_order *o, const struct lane *l, uint64_t ordi
         return;
     }
     o->forgot = o->forgot || ((*at)->ordinal && (*at)->ordinal != ordinal);
-    **at = (struct recorded){ordinal, l->known};
+    **at = (struct recorded){ordinal, l->known, l->sure};
 }
 
-/* @into goes on behind what @ordinal stands for. One that was not recorded here was recorded before
- * all that is looked at, or is forgotten. */
-static void wait_event(struct tb_order *o, struct tb_clocks *into, uint64_t ordinal)
+/* @into, and @sure where it is not NULL, go on behind what @ordinal stands for. One that was not
+ * recorded here was recorded before all that is looked at, or is forgotten. */
+static void wait_event(struct tb_order *o, struct tb_clocks *into, struct tb_clocks *sure,
+                       uint64_t ordinal)
 {
     const struct recorded *r = o->event[ordinal & (EVENTS - 1)];
+    bool here = r && r->ordinal == ordinal;
 
-    if (r && r->ordinal == ordinal)
-        join(into, &r->at);
-    else
-        for (uint32_t i = 0; o->forgot && i < o->lanes; i++)
-            join(into, &o->lane[i].known);
+    for (uint32_t i = 0; i < (here ? 1 : o->forgot ? o->lanes : 0); i++) {
+        join(into, here ? &r->at : &o->lane[i].known);
+        if (sure)
+            join(sure, here ? &r->sure : &o->lane[i].known);
+    }
+}
+
+static void host_waited_event(struct tb_order *o, uint64_t ordinal)
+{
+    wait_event(o, &o->host, NULL, ordinal);
+    o->waits++;
 }
 
 /* ---------------------------------------------------------------- events of a trace */
@@ -156,33 +236,56 @@ static void catch_up(struct tb_order *o, uint64_t bits)
     if (more > 1)
         wait_for_all(o);
     else if (last & 1)
-        wait_event(o, &o->host, last / 2);
+        host_waited_event(o, last / 2);
     else
-        join(&o->host, &lane_of(o, last / 2)->known);
+        host_waited(o, &lane_of(o, last / 2)->known);
 }
 
 static void synchronisation(struct tb_order *o, const char *name, struct lane *l,
-                            const struct tb_store_access *event,
+                            const struct thread *t, const struct tb_store_access *event,
                             const struct tb_store_access *device)
 {
     uint64_t ordinal = event ? event->alloc - TB_ALLOC_EVENT : 0;
 
     if (l && event && strcmp(name, "cuEventRecord") == 0) {
-        tick(o, l);
+        tick(o, l, t);
         record_event(o, l, ordinal);
     } else if (l && event && strcmp(name, "cuStreamWaitEvent") == 0) {
-        wait_event(o, &l->known, ordinal);
+        wait_event(o, &l->known, &l->sure, ordinal);
     } else if (event && strcmp(name, "cuEventSynchronize") == 0) {
-        wait_event(o, &o->host, ordinal);
+        host_waited_event(o, ordinal);
     } else if (l && strcmp(name, "cuStreamSynchronize") == 0) {
         if (l->legacy)
-            tick(o, l); /* and for what it waits for */
-        join(&o->host, &l->known);
+            tick(o, l, t); /* and for what it waits for */
+        host_waited(o, &l->known);
     } else if (device) {
         wait_for_device(o, (uint32_t)(device->alloc - TB_ALLOC_DEVICE) + 1);
     } else {
         wait_for_all(o);
     }
+}
+
+static void place_work(struct tb_order *o, struct lane *l, const struct thread *t, uint64_t bits,
+                       struct tb_work_order *w)
+{
+    tick(o, l, t);
+    *w = (struct tb_work_order){.stream = l->ordinal,
+                                .lane = (uint32_t)(l - o->lane),
+                                .clock = l->known.at[l - o->lane],
+                                .known = &l->known,
+                                .sure = &l->sure};
+    if (bits & TB_ORDER_WAITED)
+        host_waited(o, &l->known);
+}
+
+static struct lane *stream_lane(struct tb_order *o, const struct tb_store_access *stream)
+{
+    struct lane *l = lane_of(o, stream->alloc - TB_ALLOC_STREAM);
+
+    l->free = stream->offset & TB_ORDER_FREE;
+    l->legacy = !l->ordinal || (stream->offset & TB_ORDER_LEGACY);
+    l->device = (uint32_t)(stream->offset >> TB_ORDER_DEVICE) & TB_ORDER_DEVICE_MASK;
+    return l;
 }
 
 bool tb_order_event(struct tb_order *o, const struct tb_store_event *e, const struct tb_site *site,
@@ -191,30 +294,18 @@ bool tb_order_event(struct tb_order *o, const struct tb_store_event *e, const st
     const struct tb_store_access *stream = find(site, a, TB_ALLOC_STREAM);
     const struct tb_store_access *event = find(site, a, TB_ALLOC_EVENT);
     const struct tb_store_access *device = find(site, a, TB_ALLOC_DEVICE);
-    struct lane *l = NULL;
 
     if (e->kind < TB_EV_LAUNCH || e->kind > TB_EV_SYNC)
         return false;
+    struct thread *t = thread_of(o, e->thread);
     if (stream || event || device)
         catch_up(o, (stream ? stream : event ? event : device)->offset);
-    if (stream) {
-        l = lane_of(o, stream->alloc - TB_ALLOC_STREAM);
-        l->free = stream->offset & TB_ORDER_FREE;
-        l->legacy = !l->ordinal || (stream->offset & TB_ORDER_LEGACY);
-        l->device = (uint32_t)(stream->offset >> TB_ORDER_DEVICE) & TB_ORDER_DEVICE_MASK;
-    }
-    if (e->kind == TB_EV_SYNC) {
-        synchronisation(o, site->name, l, event, device);
-        return false;
-    }
-    if (!l)
-        return false;
-    tick(o, l);
-    *w = (struct tb_work_order){.stream = l->ordinal,
-                                .lane = (uint32_t)(l - o->lane),
-                                .clock = l->known.at[l - o->lane],
-                                .known = &l->known};
-    if (stream->offset & TB_ORDER_WAITED)
-        join(&o->host, &l->known);
-    return !o->lost;
+    struct lane *l = stream ? stream_lane(o, stream) : NULL;
+    bool work = e->kind != TB_EV_SYNC && l;
+    if (e->kind == TB_EV_SYNC)
+        synchronisation(o, site->name, l, t, event, device);
+    else if (work)
+        place_work(o, l, t, stream->offset, w);
+    thread_goes_on(o, t);
+    return work && !o->lost;
 }

@@ -320,6 +320,8 @@ struct tb_work_order {
     uint64_t stream, clock;        /* ordinal; its own time in that stream */
     uint32_t lane;                 /* index of the stream */
     const struct tb_clocks *known; /* valid until the next event */
+    const struct tb_clocks *sure;  /* the same, but for what another thread had waited for since
+                                    * this one's last event: the work may have been queued before */
 };
 
 struct tb_order;

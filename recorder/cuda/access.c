@@ -30,6 +30,16 @@ static const struct tb_cu_use *find_unordered(const struct tb_cu_work *w,
     return NULL;
 }
 
+/* Its extent was larger than what the work has used, as far as pointers tell now: it ends where the
+ * next one leads to. */
+static bool too_large(const struct tb_cu_alloc *a, const struct tb_cu_use *u, uint64_t from)
+{
+    for (uint8_t i = 0; u->pointed && i < a->bounds; i++)
+        if (a->bound[i] > u->from)
+            return a->bound[i] <= from;
+    return u->guessed;
+}
+
 /* The use of the same bytes that no stream, event or wait orders with this one; NULL: none. */
 static inline const struct tb_cu_use *
 unordered(const struct tb_cu_work *w, const struct tb_cu_uses *uses, uint64_t from, uint64_t bytes)
@@ -145,7 +155,7 @@ static bool check_order(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mod
         tear(a, from, bytes);
         tear(a, other->from, other->bytes);
     }
-    return other->guessed; /* then its extent was too large, and ours may be right */
+    return too_large(a, other, from); /* then ours may be right */
 }
 
 /* The place of the oldest use that is known to be over, else of the oldest. */
@@ -191,11 +201,13 @@ void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a)
     uses->unsaid = true;
     struct tb_cu_use *use = place_for(w, uses, a->offset, a->bytes);
     use->stream = stream;
+    use->thread = tb_cu_thread();
     use->clock = w->order->known.at[stream];
     use->seq = TB_REC_NO_SEQ;
     use->from = a->offset;
     use->bytes = a->bytes;
     use->guessed = a->guessed;
+    use->pointed = a->by_pointer && !a->guessed;
     uses->last = (uint8_t)(use - uses->use);
 }
 
@@ -255,6 +267,43 @@ static inline void access_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_
         plan_hash(w, out);
 }
 
+/* Kernels got pointers to several places of it. */
+static void note_pointer(struct tb_cu_alloc *a, uint64_t offset)
+{
+    if (tb_likely(a->pointed == offset + 1))
+        return;
+    a->places = a->pointed != 0;
+    a->pointed = offset + 1;
+}
+
+/*
+ * What one thread had waited for before another one came there, another run may have behind that or
+ * at the same time: extents must not depend on it.
+ */
+bool tb_cu_shared(const struct tb_cu_work *w, const struct tb_cu_alloc *a, uint64_t pointer)
+{
+    for (uint32_t i = 0; !a->split && i < a->write.n; i++) {
+        const struct tb_cu_use *u = &a->write.use[i];
+        if ((u->guessed ? a->places : u->from != pointer) && tb_cu_by_chance(w->order, u))
+            return true;
+    }
+    return false;
+}
+
+/* Streams, or threads, use parts of it from now on. */
+static bool parts(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t pointer,
+                  uint64_t from, uint64_t bytes)
+{
+    if (a->split || !w->order || tb_cu_is_sole(w, &a->write))
+        return false;
+    if (unordered(w, &a->write, from, bytes))
+        (void)check_order(w, a, mode, from, bytes);
+    else if (!tb_cu_shared(w, a, pointer))
+        return false;
+    tb_cu_split(a);
+    return true;
+}
+
 /* The extent of an access: exact for copies; for a kernel what its pointer may be for. Returns: is
  * it guessed, and so perhaps too large? */
 static bool extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode, uint64_t offset,
@@ -271,12 +320,10 @@ static bool extent_of(struct tb_cu_work *w, struct tb_cu_alloc *a, uint8_t mode,
         }
         return false;
     }
+    note_pointer(a, offset);
     tb_cu_extent(a, offset, from, bytes);
-    if (!a->split && w->order && unordered(w, &a->write, *from, *bytes)) {
-        (void)check_order(w, a, mode, *from, *bytes);
-        tb_cu_split(a);
+    if (parts(w, a, mode, offset, *from, *bytes))
         tb_cu_extent(a, offset, from, bytes);
-    }
     if (tb_unlikely(w->cuts != NULL))
         tb_cu_cut(w->cuts, a->ordinal, offset, from, bytes);
     return !a->split;

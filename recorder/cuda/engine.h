@@ -134,7 +134,9 @@ struct tb_cu_uses {
     uint32_t stream;       /* index of the only one */
     struct tb_cu_use {
         uint32_t stream; /* index in the clocks */
+        uint32_t thread; /* that queued it, tb_cu_thread() */
         bool guessed;    /* the extent is all that a pointer may be for */
+        bool pointed;    /* it goes up to the next pointer that was seen then */
         uint64_t clock;
         uint64_t seq; /* event */
         uint64_t from, bytes;
@@ -164,6 +166,7 @@ struct tb_cu_alloc {
     bool has_parts; /* there are such in it */
     bool split;     /* streams use parts of it: extents end where other pointers begin */
     uint8_t splits; /* how often that began */
+    bool places;    /* kernels got pointers to several places of it */
     bool unstable;  /* it may change in ways that no call tells: the host's too, or mapped twice */
     uint64_t torn_from,
         torn_to;       /* what streams wrote at once, and nothing was hashed behind both */
@@ -171,6 +174,7 @@ struct tb_cu_alloc {
     uint64_t mapped;   /* cuMemMap: handle of the physical memory */
     CUcontext context; /* it ends with this one; NULL: not known */
     uint64_t code;     /* TB_CU_GLOBAL: the module or library that it ends with */
+    uint64_t pointed;  /* the offset of the last one, plus 1; 0: none was seen */
     uint8_t bounds;
     uint64_t bound[TB_CU_BOUNDS];  /* offsets of pointers that were seen, ascending */
     const char *name;              /* as twinbit.h said, NULL: not */
@@ -493,6 +497,9 @@ static inline bool tb_cu_is_sole(const struct tb_cu_work *w, const struct tb_cu_
 /** tb_cu_unordered - does @a meet a use of the same bytes that nothing orders with @w? Under the
  * lock */
 bool tb_cu_unordered(const struct tb_cu_work *w, const struct tb_cu_access *a);
+/** tb_cu_shared - @w has @pointer to a place in @a: do other threads have others, by chance before
+ * it, and extents are still whole? Under the lock */
+bool tb_cu_shared(const struct tb_cu_work *w, const struct tb_cu_alloc *a, uint64_t pointer);
 /** tb_cu_settle - of a launch: what it reads and streams wrote at once before, it is behind both:
  * that is hashed once. Under the lock */
 void tb_cu_settle(struct tb_cu_work *w);
@@ -645,6 +652,7 @@ struct tb_cu_tls {
     bool may_call;              /* CUDA may be called in this call of enter, exit or legal */
     uint8_t thread;             /* enum tb_cu_thread */
     int device;                 /* of the last context that was asked for */
+    uint32_t tid;               /* tb_cu_thread(), 0: not asked for yet */
     CUcontext context;          /* that context */
     struct tb_cu_ctx *ctx;      /* of that context, NULL: not known */
     uint64_t kernel_changes;    /* when the kernels below were right */
@@ -828,6 +836,11 @@ static inline void tb_cu_split_uses(const struct tb_cu_work *w, bool launch)
         tb_cu_split_used(w->order, w->access, w->n, launch);
 }
 bool tb_cu_is_main_thread(void);
+/** tb_cu_thread - a number of this thread that no other one has while it lives */
+uint32_t tb_cu_thread(void);
+/** tb_cu_by_chance - did another thread queue @use in another stream, and nothing but its own wait
+ * orders it before what @s does? Then the next run may have it behind that. */
+bool tb_cu_by_chance(const struct tb_cu_stream *s, const struct tb_cu_use *use);
 
 /* ---------------------------------------------------------------- module.c, kernel.c */
 

@@ -194,8 +194,7 @@ static void cover(const struct tb_cu_work *w)
     if (w->missing)
         tb_cu_cover(1, w->seq, "cuda", w->name, w->missing);
     if (w->torn)
-        tb_cu_cover(1, w->torn_seq, "cuda", w->name,
-                    "memory was used by streams at once: fingerprints of it may be torn");
+        tb_cu_cover(1, w->torn_seq, "cuda", w->name, TB_COVER_TORN);
     if (w->torn_here)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", w->name,
                     "memory was used by nodes of a graph at once: fingerprints of it may be torn");

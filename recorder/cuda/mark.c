@@ -169,8 +169,7 @@ static void end(const struct marker *m)
 {
     tb_cu_unlock();
     if (tb_unlikely(m->met != TB_REC_NO_SEQ))
-        tb_cu_cover(1, m->met, "cuda", "state",
-                    "memory was used by streams at once: fingerprints of it may be torn");
+        tb_cu_cover(1, m->met, "cuda", "state", TB_COVER_TORN);
 }
 
 void tb_cu_mark_launch(struct tb_cu_kernel *k, CUstream stream, bool per_thread, void **params,

@@ -114,6 +114,15 @@ static bool add_pointer(struct tb_cu_work *w, uint8_t mode, uint64_t v, uint16_t
     return true;
 }
 
+/* Where in its memory a pointer leads to: by that a launch, and its thread, are known again. */
+static void add_place(struct tb_cu_work *w, uint32_t offset, uint64_t v)
+{
+    const struct tb_cu_alloc *a = tb_cu_alloc_at(v);
+
+    if (a && v != a->base)
+        w->args = tb_cu_mix(tb_cu_mix(w->args, offset), v - a->base);
+}
+
 /*
  * A number of the arguments. Addresses differ from run to run: of one that is only compared, stored
  * or printed, its place in an allocation counts, and of one of the host's nothing.
@@ -212,7 +221,9 @@ static struct reach by_code(struct tb_cu_work *w, const struct tb_cu_kernel *k,
         r.reads |= reads && v;
         r.writes |= writes && v;
         r.offset |= x->bytes == 8 && (reads || writes) && v && !memory;
-        if (!memory && !is_part(k, i))
+        if (memory)
+            add_place(w, x->offset, v);
+        else if (!is_part(k, i))
             add_number(w, x->offset, x->bytes, v);
     }
     if (tb_unlikely(r.offset && (r.read_hit || r.written_hit)))
@@ -236,6 +247,8 @@ static void by_guess(struct tb_cu_work *w, const struct tb_cu_kernel *k, const u
             uint64_t v = word_at(block, at, 8);
             bool here = add_pointer(w, 'r', v, (uint16_t)at, TB_DT_UNKNOWN) &&
                         add_pointer(w, 'w', v, (uint16_t)at, TB_DT_UNKNOWN);
+            if (here)
+                add_place(w, at, v);
             memory = memory || here;
         }
         if (!memory && p->size <= 8) /* structs have padding, whose bytes mean nothing */

@@ -68,7 +68,9 @@ static bool is_unchanged(struct tb_cu_plan *p)
 static bool is_free(const struct tb_cu_plan *p, const struct tb_cu_work *w)
 {
     for (uint32_t i = 0; i < p->n; i++)
-        if (!tb_cu_is_sole(w, &p->access[i].alloc->write) && tb_cu_unordered(w, &p->access[i]))
+        if (!tb_cu_is_sole(w, &p->access[i].alloc->write) &&
+            (tb_cu_unordered(w, &p->access[i]) ||
+             tb_cu_shared(w, p->access[i].alloc, p->access[i].pointer)))
             return false;
     return true;
 }
@@ -102,6 +104,7 @@ static inline void note_use(struct tb_cu_work *w, const struct tb_cu_access *a)
         tb_cu_note_use(w, a);
         return;
     }
+    use->thread = tb_cu_thread();
     use->clock = w->order->known.at[w->order->index];
     use->seq = TB_REC_NO_SEQ;
     uses->unsaid = true;

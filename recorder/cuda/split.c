@@ -37,6 +37,21 @@ bool tb_cu_is_main_thread(void)
     return tls->thread == TB_CU_MAIN_THREAD;
 }
 
+uint32_t tb_cu_thread(void)
+{
+    struct tb_cu_tls *tls = &tb_cu_tls;
+
+    if (tb_unlikely(!tls->tid))
+        tls->tid = (uint32_t)syscall(SYS_gettid);
+    return tls->tid;
+}
+
+bool tb_cu_by_chance(const struct tb_cu_stream *s, const struct tb_cu_use *use)
+{
+    return use->clock && use->stream != s->index && use->thread != tb_cu_thread() &&
+           use->clock > s->known.said[use->stream] && use->clock > tb_cu.host.said[use->stream];
+}
+
 static void note(struct tb_cu_parting *p, const struct tb_cu_uses *uses)
 {
     for (uint32_t i = 0; i < uses->n; i++) {
