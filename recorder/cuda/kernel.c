@@ -104,13 +104,15 @@ void tb_cu_kernel_add(uint64_t handle, uint64_t code, const char *name)
     tb_cu_unlock();
 }
 
-/* Parameters as the driver tells them; from 12.4 on. */
+/* Parameters as the driver tells them; from 12.4 on. Threads may ask at once: each for itself, and
+ * what they find, which is the same, is taken over at once. */
 static bool ask_params(struct tb_cu_kernel *k)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
     struct tb_cu_param list[TB_CU_PARAMS];
     size_t offset, size;
-    uint32_t n = 0;
+    uint32_t n = 0, bytes = 0, words = 0;
+    bool gaps = false;
     bool any = d->cuFuncGetParamInfo != NULL;
 
     while (any && n < TB_CU_PARAMS) {
@@ -119,18 +121,24 @@ static bool ask_params(struct tb_cu_kernel *k)
             r = d->cuKernelGetParamInfo((CUkernel)(uintptr_t)k->handle, n, &offset, &size);
         if (r != CUDA_SUCCESS || offset + size > TB_CU_PARAM_BYTES)
             break;
-        k->gaps = k->gaps || offset != k->param_bytes;
-        k->words += k->words == n && size == 8 && offset == 8 * (size_t)n;
+        gaps = gaps || offset != bytes;
+        words += words == n && size == 8 && offset == 8 * (size_t)n;
         list[n++] = (struct tb_cu_param){(uint16_t)offset, (uint16_t)size};
-        k->param_bytes = (uint32_t)(offset + size);
+        bytes = (uint32_t)(offset + size);
     }
     tb_cu_lock();
-    k->param = n ? tb_cu_small(n * sizeof(*list)) : NULL;
-    if (k->param)
-        memcpy(k->param, list, n * sizeof(*list));
-    k->params = k->param ? n : 0;
+    struct tb_cu_param *param = k->param || !n ? NULL : tb_cu_small(n * sizeof(*list));
+    if (param) {
+        memcpy(param, list, n * sizeof(*list));
+        k->param = param;
+        k->params = n;
+        k->param_bytes = bytes;
+        k->words = words;
+        k->gaps = gaps;
+    }
+    bool known = !n || k->param;
     tb_cu_unlock();
-    return any && (n == 0 || k->param);
+    return any && known;
 }
 
 /* Behind a reset there is no context until the job makes one. */
@@ -140,12 +148,43 @@ static bool is_too_early(CUresult r)
            (r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
+/* The allocation of a variable at @address. Under the lock; NULL: no memory */
+static struct tb_cu_alloc *global_at(const struct tb_cu_kernel *k, const char *name,
+                                     CUdeviceptr address, size_t bytes)
+{
+    struct tb_cu_alloc *a = tb_cu_alloc_at(address);
+
+    if (!a) {
+        tb_cu_alloc_add(address, bytes, tb_cu_tls.device, TB_CU_GLOBAL);
+        a = tb_cu_alloc_at(address);
+        if (a)
+            a->code = k->code->handle;
+    }
+    if (a && !a->name) {
+        a->name = tb_cu_text(name);
+        tb_cu_alloc_changed(a);
+    }
+    return a;
+}
+
+static CUresult find_global(const struct tb_cu_kernel *k, const char *name, CUdeviceptr *address,
+                            size_t *bytes)
+{
+    const struct tb_cu_driver *d = &tb_cu.driver;
+
+    if (k->code->library && d->cuLibraryGetGlobal)
+        return d->cuLibraryGetGlobal(address, bytes, (CUlibrary)(uintptr_t)k->code->handle, name);
+    if (d->cuModuleGetGlobal_v2)
+        return d->cuModuleGetGlobal_v2(address, bytes, (CUmodule)(uintptr_t)k->code->handle, name);
+    return CUDA_ERROR_NOT_FOUND;
+}
+
 /* Where module variables lie that the kernel may write; the module's context is current. False: it
  * must be asked again. */
 static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
 {
-    const struct tb_cu_driver *d = &tb_cu.driver;
     const struct tb_wire_kernels *h = k->code->image->info;
+    uint32_t found = 0;
 
     tb_cu_here();
     const struct tb_wire_kernel *kernels = (const void *)(h + 1);
@@ -154,20 +193,13 @@ static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
     const char *text = (const char *)(globals + h->globals);
 
     tb_cu_lock();
-    k->global = tb_cu_small(n * sizeof(*k->global));
-    k->globals = 0;
+    struct tb_cu_alloc **list = tb_cu_small(n * sizeof(struct tb_cu_alloc *));
     tb_cu_unlock();
-    for (uint32_t i = 0; k->global && i < n; i++) {
+    for (uint32_t i = 0; list && i < n; i++) {
         const char *name = text + globals[k->info->first_global + i];
         CUdeviceptr address = 0;
         size_t bytes = 0;
-        CUresult r = CUDA_ERROR_NOT_FOUND;
-        if (k->code->library && d->cuLibraryGetGlobal)
-            r = d->cuLibraryGetGlobal(&address, &bytes, (CUlibrary)(uintptr_t)k->code->handle,
-                                      name);
-        else if (d->cuModuleGetGlobal_v2)
-            r = d->cuModuleGetGlobal_v2(&address, &bytes, (CUmodule)(uintptr_t)k->code->handle,
-                                        name);
+        CUresult r = find_global(k, name, &address, &bytes);
         if (is_too_early(r))
             return false;
         if (r != CUDA_SUCCESS || !bytes) {
@@ -176,21 +208,14 @@ static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
             continue;
         }
         tb_cu_lock();
-        struct tb_cu_alloc *a = tb_cu_alloc_at(address);
-        if (!a) {
-            tb_cu_alloc_add(address, bytes, tb_cu_tls.device, TB_CU_GLOBAL);
-            a = tb_cu_alloc_at(address);
-            if (a)
-                a->code = k->code->handle;
-        }
-        if (a && !a->name) {
-            a->name = tb_cu_text(name);
-            tb_cu_alloc_changed(a);
-        }
-        if (a)
-            k->global[k->globals++] = a;
+        list[found] = global_at(k, name, address, bytes);
+        found += list[found] != NULL;
         tb_cu_unlock();
     }
+    tb_cu_lock();
+    k->global = list;
+    k->globals = list ? found : 0;
+    tb_cu_unlock();
     return true;
 }
 

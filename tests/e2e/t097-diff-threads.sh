@@ -43,6 +43,12 @@ for tap in "${taps[@]}"; do
     all 9 --tap "$tap" -- "$TOOL" unread
     lacks seen "equal 1"
 
+    # kernels that two threads launch for the first time at once: what they get is read alike
+    all 4 --tap "$tap" -- "$TOOL" first
+    [ "$(grep -c '^equal 0 ' seen)" -eq 3 ] || fail "first ($tap): $(cat seen d.*)"
+    cat d.* >reports
+    lacks reports "got other arguments"
+
     # a number that differs in one thread; its kernel is named where it had a part of its own by then in both runs
     record free 1 --tap "$tap" -- "$TOOL" numbers
     record met 1 --tap "$tap" -- "$TOOL" numbers 4
