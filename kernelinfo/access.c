@@ -107,7 +107,7 @@ static bool use_atom(struct ki_flow *k, uint32_t atom, unsigned how, uint8_t dt,
             indirect(k, how);
         return strong;
     case KI_GLOBAL:
-        k->written[KI_INDEX(atom)] |= (how & KI_WRITE) != 0;
+        k->used[KI_INDEX(atom)] |= how & (KI_READ | KI_WRITE);
         return true;
     case KI_CONST:
     case KI_UNKNOWN:

@@ -25,8 +25,8 @@ bool ki_flow_init(struct ki_flow *k, struct ki_unit *u, struct ki_limits *limits
     k->frames = calloc((size_t)u->nfuncs + 1, sizeof(*k->frames));
     k->objects = calloc(u->nnumbers, sizeof(*k->objects));
     k->reached = calloc((size_t)u->nfuncs + 1, sizeof(*k->reached));
-    k->written = calloc(u->nnumbers, 1);
-    return ki_sets_init(&k->sets) && k->frames && k->objects && k->reached && k->written;
+    k->used = calloc(u->nnumbers, 1);
+    return ki_sets_init(&k->sets) && k->frames && k->objects && k->reached && k->used;
 }
 
 bool ki_cancelled(const struct ki_limits *limits)
@@ -53,7 +53,7 @@ static void forget(struct ki_flow *k)
         forget_objects(k, fn->first_var, fn->f->nvars + fn->f->nparams + fn->f->nrets);
     }
     forget_objects(k, 0, KI_FIRST_VAR + k->u->m->nvars);
-    memset(k->written, 0, k->u->nnumbers);
+    memset(k->used, 0, k->u->nnumbers);
     if (k->valued_cap)
         memset(k->valued, 0, k->valued_cap);
     ki_sets_clear(&k->sets);
@@ -64,12 +64,12 @@ static void forget(struct ki_flow *k)
 
 void ki_flow_release(struct ki_flow *k)
 {
-    if (k->frames && k->objects && k->reached && k->written && k->sets.memo)
+    if (k->frames && k->objects && k->reached && k->used && k->sets.memo)
         forget(k);
     free(k->frames);
     free(k->objects);
     free(k->reached);
-    free(k->written);
+    free(k->used);
     free(k->valued);
     free(k->words);
     ki_sets_release(&k->sets);
@@ -336,6 +336,16 @@ static bool give_up(struct ki_flow *k)
     return true;
 }
 
+/* A pointer that it loads may be one that stands in the initial value of a variable. */
+static void use_aimed(struct ki_flow *k)
+{
+    unsigned how = (k->flags & TB_KERNEL_INDIRECT_READ ? KI_READ : 0) |
+                   (k->flags & TB_KERNEL_INDIRECT_WRITE ? KI_WRITE : 0);
+
+    for (uint32_t i = KI_FIRST_VAR; how && i < k->u->nnumbers; i++)
+        k->used[i] |= k->u->aimed[i] ? (uint8_t)how : 0;
+}
+
 bool ki_flow_run(struct ki_flow *k, uint32_t entry)
 {
     forget(k);
@@ -345,6 +355,8 @@ bool ki_flow_run(struct ki_flow *k, uint32_t entry)
     k->report = true;
     for (uint32_t i = 0; i < k->nreached && !k->gave_up; i++)
         round_of(k, k->reached[i]);
+    ki_escape_further(k);
+    use_aimed(k);
     k->gave_up |= k->sets.failed;
     return !k->failed && (!k->gave_up || give_up(k));
 }

@@ -28,6 +28,8 @@ static bool analyse(struct work *w, const struct sg_ptx_module *m)
     struct ki_flow k = {0};
     bool ok = ki_unit_init(&u, m) && ki_flow_init(&k, &u, &w->limits);
 
+    if (ok && u.named > w->result.variables)
+        w->result.variables = u.named;
     for (uint32_t i = 0; ok && i < u.nfuncs && !ki_cancelled(&w->limits); i++)
         if (u.funcs[i].f->is_entry && u.funcs[i].f->has_body)
             ok = ki_flow_run(&k, i) && ki_result_add(&w->result, &k);
@@ -61,6 +63,31 @@ static void read_text(struct work *w, const char *text, size_t n)
     sg_ptx_free(m);
 }
 
+static void read_machine(struct work *w, const void *elf, size_t n)
+{
+    uint32_t variables = ki_machine_variables(elf, n);
+
+    w->machine++;
+    if (variables > w->result.variables)
+        w->result.variables = variables;
+}
+
+/* Unpacking takes time, and one that has variables says it all. */
+static void read_machine_entry(struct work *w, const struct sg_fatbin_entry *e)
+{
+    void *elf = NULL;
+    size_t n = 0;
+
+    if (w->result.variables) {
+        w->machine++;
+        return;
+    }
+    if (sg_fatbin_data(e, &elf, &n, NULL) != TB_OK)
+        n = 0; /* nothing is known of it */
+    read_machine(w, elf, n);
+    free(elf);
+}
+
 static bool read_entry(void *arg, const struct sg_fatbin_entry *e)
 {
     struct work *w = arg;
@@ -69,7 +96,7 @@ static bool read_entry(void *arg, const struct sg_fatbin_entry *e)
     size_t len = 0;
 
     if (e->kind == SG_FATBIN_ELF)
-        w->machine++;
+        read_machine_entry(w, e);
     if (e->kind != SG_FATBIN_PTX)
         return true;
     w->status = sg_fatbin_text(e, &text, &len, &why);
@@ -111,10 +138,8 @@ static void read_fatbins(struct work *w, const char *p, size_t n)
         p += size;
         n -= size;
     } while (size && w->status == TB_OK && fatbin_size(p, n));
-    if (w->status == TB_OK && w->texts == 0)
-        w->status =
-            tb_fail(w->err, TB_ERR_UNSUPPORTED,
-                    w->machine ? "machine code without PTX" : "neither PTX nor machine code");
+    if (w->status == TB_OK && w->texts == 0 && !w->machine)
+        w->status = tb_fail(w->err, TB_ERR_UNSUPPORTED, "neither PTX nor machine code");
 }
 
 /* A text starts with blanks, a comment or a directive. */
@@ -136,7 +161,7 @@ static void read_image(struct work *w, const void *image, size_t n)
     if (magic == SG_FATBIN_MAGIC)
         read_fatbins(w, image, n);
     else if (n >= SELFMAG && memcmp(image, ELFMAG, SELFMAG) == 0)
-        w->status = tb_fail(w->err, TB_ERR_UNSUPPORTED, "machine code without PTX");
+        read_machine(w, image, n);
     else if (magic == SG_FATBIN_WRAPPER)
         w->status = tb_fail(w->err, TB_ERR_FORMAT, "the wrapper of a fat binary, not its data");
     else if (is_text(image, n))

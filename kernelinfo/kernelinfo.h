@@ -1,6 +1,6 @@
 /*
  * kernelinfo - what the kernels of a module do with their parameters, found in its PTX: through
- * which words of the parameters they read and write memory, which module variables they write,
+ * which words of the parameters they read and write memory, which module variables they use,
  * and where that cannot be known.
  *
  * Start at tb_kernelinfo(); the result is struct tb_wire_kernels of recorder/wire.h. How the
@@ -22,7 +22,8 @@
  * A fat binary may hold several PTX: which one a driver takes is not known here, so a kernel gets
  * what any of them does. Of those that cannot be read the first is named in @err even on success,
  * and all kernels are marked UNTRACED then.
- * Returns: TB_OK; TB_ERR_UNSUPPORTED: machine code without PTX; TB_ERR_FORMAT: neither, or PTX that
+ * Of machine code alone there are no kernels, but whether it has variables.
+ * Returns: TB_OK; TB_ERR_UNSUPPORTED: a fat binary of neither; TB_ERR_FORMAT: neither, or PTX that
  * cannot be read, with its line; TB_ERR_LIMIT; TB_ERR_NOMEM.
  * Threads: any. Time: about a second for 10 MB of PTX; what needs much more is given up, kernel by
  * kernel, and marked UNTRACED.

@@ -4,8 +4,8 @@
  * image.c finds the PTX; unit.c numbers what a module declares; flow.c follows values through all
  * functions of one kernel until nothing changes (rules.c: registers, memory.c and
  * object.c: loads and stores, call.c: calls), then asks each access where its address comes from
- * (access.c); output.c writes the result. sets.c has the sets of origins, dtype.c the types of what
- * is loaded and stored.
+ * (access.c); output.c writes the result. machine.c counts the variables of machine code. sets.c
+ * has the sets of origins, dtype.c the types of what is loaded and stored.
  */
 #ifndef TB_KERNELINFO_INTERNAL_H
 #define TB_KERNELINFO_INTERNAL_H
@@ -126,6 +126,8 @@ struct ki_unit {
     uint32_t *index;                /* hash table of funcs + 1 by address */
     uint32_t index_cap;
     bool taken, open; /* some address is taken; functions are defined elsewhere */
+    uint8_t *aimed;   /* by number: its address stands in the initial value of a variable */
+    uint32_t named;   /* module variables that no compiler made for itself */
 };
 
 bool ki_unit_init(struct ki_unit *u, const struct sg_ptx_module *m);
@@ -135,6 +137,8 @@ uint32_t ki_unit_var(const struct ki_unit *u, uint32_t func, const struct sg_ptx
 /* what a function without body is known to do */
 enum ki_extern { KI_EXTERN_UNKNOWN, KI_EXTERN_NOTHING, KI_EXTERN_HEAP, KI_EXTERN_MATH };
 enum ki_extern ki_extern_of(const char *name);
+/* Is it data that a compiler made for itself? Nobody can write it: nobody else has its name. */
+bool ki_is_internal(const struct sg_ptx_var *v);
 
 /* ---------------------------------------------------------------- flow.c */
 
@@ -182,8 +186,8 @@ struct ki_flow {
     struct ki_word *words;
     uint32_t nwords, words_cap;
     uint32_t flags;
-    uint8_t *written; /* by number of the variable */
-    uint8_t *valued;  /* by set: its words were marked VALUE */
+    uint8_t *used;   /* by number of the variable: KI_READ, KI_WRITE */
+    uint8_t *valued; /* by set: its words were marked VALUE */
     uint32_t valued_cap;
 };
 
@@ -231,7 +235,8 @@ struct ki_val ki_load_object(struct ki_flow *k, uint32_t object, struct ki_val a
 void ki_store_object(struct ki_flow *k, uint32_t object, struct ki_val at, unsigned bytes,
                      struct ki_val v);
 void ki_copy_object(struct ki_flow *k, uint32_t to, uint32_t from);
-/* objects whose address is in @set become known elsewhere: they may hold anything from now on */
+/* what has its address in @set becomes known elsewhere: objects may hold anything from now on,
+ * variables may be read by whoever finds the address */
 void ki_escape(struct ki_flow *k, uint32_t set);
 void ki_escape_further(struct ki_flow *k); /* so do those whose address they hold */
 
@@ -251,13 +256,17 @@ struct ki_kernel {
     uint32_t flags, param_bytes;
     struct ki_word *words;
     uint32_t nwords;
-    char **globals;
+    struct ki_global {
+        char *name;
+        uint32_t flags; /* enum tb_wire_global_flags */
+    } * globals;
     uint32_t nglobals;
 };
 
 struct ki_result {
     struct ki_kernel *kernels;
     uint32_t n, cap;
+    uint32_t variables; /* of the text, or machine code, that has most of them */
 };
 
 /* add what @k found; a kernel of that name that is there already gets what both do */
@@ -265,5 +274,10 @@ bool ki_result_add(struct ki_result *r, const struct ki_flow *k);
 enum tb_status ki_result_write(const struct ki_result *r, void **out, size_t *bytes,
                                struct tb_error *err);
 void ki_result_release(struct ki_result *r);
+
+/* ---------------------------------------------------------------- machine.c */
+
+/* Module variables of machine code of @n bytes; 1, too, where that cannot be known. */
+uint32_t ki_machine_variables(const void *elf, size_t n);
 
 #endif

@@ -136,11 +136,9 @@ static struct ki_val load_from(const struct ki_at *at, enum space s, struct ki_v
         return load_local(k, a, bytes);
     case PARAM:
         return load_known(k, a, bytes, &others);
-    case CONST:
-        return loaded(k, bytes);
     default:
         ki_access(k, a.set, KI_READ, dt);
-        if (s == GLOBAL)
+        if (s == GLOBAL || s == CONST)
             return loaded(k, bytes);
         v = load_known(k, a, bytes, &others);
         return others ? ki_join(k, v, loaded(k, bytes)) : v;

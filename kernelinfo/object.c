@@ -78,6 +78,8 @@ void ki_escape(struct ki_flow *k, uint32_t set)
         uint32_t atom = k->sets.atoms[k->sets.set[set].at + i];
         struct ki_object *o = &k->objects[KI_INDEX(atom)];
 
+        if (KI_KIND(atom) == KI_GLOBAL && k->report)
+            k->used[KI_INDEX(atom)] |= KI_READ;
         if (KI_KIND(atom) != KI_OBJECT || o->escaped)
             continue;
         o->escaped = k->escapes = true;

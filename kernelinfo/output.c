@@ -58,19 +58,24 @@ static bool add_word(struct ki_kernel *to, const struct ki_word *w)
     return true;
 }
 
-static bool add_global(struct ki_kernel *to, const char *name)
+static bool add_global(struct ki_kernel *to, const struct sg_ptx_var *v, unsigned how)
 {
-    char **globals;
+    uint32_t flags = (how & KI_READ ? TB_GLOBAL_READ : 0) | (how & KI_WRITE ? TB_GLOBAL_WRITE : 0) |
+                     (v->managed ? TB_GLOBAL_MANAGED : 0) |
+                     (ki_is_internal(v) ? TB_GLOBAL_FIXED : 0);
+    struct ki_global *globals;
 
     for (uint32_t i = 0; i < to->nglobals; i++)
-        if (strcmp(to->globals[i], name) == 0)
+        if (strcmp(to->globals[i].name, v->name) == 0) {
+            to->globals[i].flags |= flags;
             return true;
+        }
     globals = realloc(to->globals, (to->nglobals + 1) * sizeof(*globals));
     if (!globals)
         return false;
     to->globals = globals;
-    globals[to->nglobals] = strdup(name);
-    return globals[to->nglobals] && ++to->nglobals;
+    globals[to->nglobals] = (struct ki_global){strdup(v->name), flags};
+    return globals[to->nglobals].name && ++to->nglobals;
 }
 
 bool ki_result_add(struct ki_result *r, const struct ki_flow *k)
@@ -87,7 +92,7 @@ bool ki_result_add(struct ki_result *r, const struct ki_flow *k)
         if (!add_word(to, &k->words[i]))
             return false;
     for (uint32_t i = KI_FIRST_VAR; i < k->u->nnumbers; i++)
-        if (k->written[i] && !add_global(to, k->u->vars[i]->name))
+        if (k->used[i] && !add_global(to, k->u->vars[i], k->used[i]))
             return false;
     return true;
 }
@@ -96,7 +101,7 @@ void ki_result_release(struct ki_result *r)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         for (uint32_t g = 0; g < r->kernels[i].nglobals; g++)
-            free(r->kernels[i].globals[g]);
+            free(r->kernels[i].globals[g].name);
         free(r->kernels[i].globals);
         free(r->kernels[i].words);
         free(r->kernels[i].name);
@@ -118,7 +123,7 @@ static int by_offset(const void *a, const void *b)
 struct writer {
     struct tb_wire_kernel *kernel;
     struct tb_wire_word *word;
-    uint32_t *global;
+    struct tb_wire_global *global;
     char *text;
     uint32_t words, globals, text_bytes;
 };
@@ -161,7 +166,8 @@ static void put_kernel(struct writer *w, const struct ki_kernel *k)
             .read = plain(k->words[i].read),
         };
     for (uint32_t i = 0; i < k->nglobals; i++)
-        w->global[w->globals++] = put_text(w, k->globals[i]);
+        w->global[w->globals++] = (struct tb_wire_global){.text = put_text(w, k->globals[i].name),
+                                                          .flags = k->globals[i].flags};
 }
 
 static size_t add_sizes(const struct ki_result *r, struct tb_wire_kernels *h)
@@ -173,7 +179,7 @@ static size_t add_sizes(const struct ki_result *r, struct tb_wire_kernels *h)
         globals += r->kernels[i].nglobals;
         text += strlen(r->kernels[i].name) + 1;
         for (uint32_t g = 0; g < r->kernels[i].nglobals; g++)
-            text += strlen(r->kernels[i].globals[g]) + 1;
+            text += strlen(r->kernels[i].globals[g].name) + 1;
     }
     *h = (struct tb_wire_kernels){
         .magic = TB_WIRE_MAGIC,
@@ -182,9 +188,10 @@ static size_t add_sizes(const struct ki_result *r, struct tb_wire_kernels *h)
         .words = (uint32_t)words,
         .globals = (uint32_t)globals,
         .text_bytes = (uint32_t)text,
+        .variables = r->variables,
     };
     return sizeof(*h) + r->n * sizeof(struct tb_wire_kernel) + words * sizeof(struct tb_wire_word) +
-           globals * sizeof(uint32_t) + text;
+           globals * sizeof(struct tb_wire_global) + text;
 }
 
 enum tb_status ki_result_write(const struct ki_result *r, void **out, size_t *bytes,
@@ -203,7 +210,7 @@ enum tb_status ki_result_write(const struct ki_result *r, void **out, size_t *by
     memcpy(p, &h, sizeof(h));
     w.kernel = (struct tb_wire_kernel *)(p + sizeof(h));
     w.word = (struct tb_wire_word *)(w.kernel + h.kernels);
-    w.global = (uint32_t *)(w.word + h.words);
+    w.global = (struct tb_wire_global *)(w.word + h.words);
     w.text = (char *)(w.global + h.globals);
     for (uint32_t i = 0; i < r->n; i++)
         put_kernel(&w, &r->kernels[i]);

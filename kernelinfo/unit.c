@@ -68,27 +68,57 @@ static int by_name(const void *a, const void *b)
                   (*(const struct sg_ptx_func *const *)b)->name);
 }
 
-/* Functions whose address stands in the initial value of a variable: tables, virtual functions. */
+static int by_var_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct sg_ptx_var *const *)a)->name,
+                  (*(const struct sg_ptx_var *const *)b)->name);
+}
+
+/* What an address in an initial value is of: a function, or a variable of the module. */
+struct names {
+    const struct sg_ptx_func **func;
+    const struct sg_ptx_var **var;
+    uint32_t nvars;
+};
+
+static void aim(struct ki_unit *u, const struct names *names, const char *symbol)
+{
+    struct sg_ptx_func func = {.name = symbol};
+    struct sg_ptx_var var = {.name = symbol};
+    const struct sg_ptx_func *fkey = &func, **f;
+    const struct sg_ptx_var *vkey = &var, **v;
+
+    f = bsearch(&fkey, names->func, u->nfuncs, sizeof(*f), by_name);
+    if (f)
+        take(u, *f);
+    v = f ? NULL : bsearch(&vkey, names->var, names->nvars, sizeof(*v), by_var_name);
+    if (v)
+        u->aimed[KI_FIRST_VAR + (*v - u->m->vars)] = 1;
+}
+
+/* Functions and variables whose address stands in the initial value of a variable: tables, virtual
+ * functions, pointers. */
 static bool take_initial(struct ki_unit *u)
 {
-    const struct sg_ptx_func **sorted = malloc((u->nfuncs + 1) * sizeof(*sorted));
+    struct names names = {.func = malloc((u->nfuncs + 1) * sizeof(*names.func)),
+                          .var = malloc((u->m->nvars + 1) * sizeof(*names.var)),
+                          .nvars = u->m->nvars};
+    bool ok = names.func && names.var;
 
-    if (!sorted)
-        return false;
-    for (uint32_t i = 0; i < u->nfuncs; i++)
-        sorted[i] = u->funcs[i].f;
-    qsort(sorted, u->nfuncs, sizeof(*sorted), by_name);
-    for (uint32_t i = KI_FIRST_VAR; i < u->nnumbers; i++)
-        for (uint32_t r = 0; r < u->vars[i]->nrelocs; r++) {
-            struct sg_ptx_func wanted = {.name = u->vars[i]->relocs[r].symbol};
-            const struct sg_ptx_func *key = &wanted, **found;
-
-            found = bsearch(&key, sorted, u->nfuncs, sizeof(*sorted), by_name);
-            if (found)
-                take(u, *found);
-        }
-    free(sorted);
-    return true;
+    for (uint32_t i = 0; ok && i < u->nfuncs; i++)
+        names.func[i] = u->funcs[i].f;
+    for (uint32_t i = 0; ok && i < names.nvars; i++)
+        names.var[i] = &u->m->vars[i];
+    if (ok) {
+        qsort(names.func, u->nfuncs, sizeof(*names.func), by_name);
+        qsort(names.var, names.nvars, sizeof(*names.var), by_var_name);
+    }
+    for (uint32_t i = KI_FIRST_VAR; ok && i < u->nnumbers; i++)
+        for (uint32_t r = 0; r < u->vars[i]->nrelocs; r++)
+            aim(u, &names, u->vars[i]->relocs[r].symbol);
+    free(names.func);
+    free(names.var);
+    return ok;
 }
 
 static void number_vars(struct ki_unit *u, const struct sg_ptx_var *v, uint32_t n)
@@ -107,10 +137,12 @@ static bool number_all(struct ki_unit *u)
         u->funcs[i].first_var = (uint32_t)n;
         n += (size_t)f->nvars + f->nparams + f->nrets;
     }
-    if (n >= KI_DOWN || !(u->vars = calloc(n, sizeof(*u->vars))))
+    if (n >= KI_DOWN || !(u->vars = calloc(n, sizeof(*u->vars))) || !(u->aimed = calloc(n, 1)))
         return false;
     u->nnumbers = KI_FIRST_VAR;
     number_vars(u, u->m->vars, u->m->nvars);
+    for (uint32_t i = 0; i < u->m->nvars; i++)
+        u->named += !ki_is_internal(&u->m->vars[i]);
     for (uint32_t i = 0; i < u->nfuncs; i++) {
         const struct sg_ptx_func *f = u->funcs[i].f;
 
@@ -163,7 +195,24 @@ void ki_unit_release(struct ki_unit *u)
     free(u->funcs);
     free(u->index);
     free(u->vars);
+    free(u->aimed);
     *u = (struct ki_unit){0};
+}
+
+bool ki_is_internal(const struct sg_ptx_var *v)
+{
+    /* texts, tables of functions of mathematics, of switches, of initial values */
+    static const char *const starts[] = {"$str",      "_$_str",         "__unnamed_",
+                                         "__cudart_", "switch_$_table", "__const_$_"};
+
+    if (v->space == SG_SPACE_SHARED)
+        return true; /* no memory that the host could reach */
+    if (v->linkage != SG_LINK_STATIC || (!v->init && v->space != SG_SPACE_CONST))
+        return false;
+    for (size_t i = 0; i < TB_ARRAY_LEN(starts); i++)
+        if (strncmp(v->name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
 }
 
 enum ki_extern ki_extern_of(const char *name)

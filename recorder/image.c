@@ -171,7 +171,7 @@ static bool good_table(const struct tb_wire_kernels *t, uint64_t bytes)
         return false;
     end = sizeof(*t) + (uint64_t)t->kernels * sizeof(struct tb_wire_kernel) +
           (uint64_t)t->words * sizeof(struct tb_wire_word) +
-          (uint64_t)t->globals * sizeof(uint32_t) + t->text_bytes;
+          (uint64_t)t->globals * sizeof(struct tb_wire_global) + t->text_bytes;
     return end == bytes;
 }
 
@@ -224,6 +224,7 @@ static struct tb_rec_code code_of(const struct piece *p, uint32_t count)
         struct tb_fp_leaf pair[2] = {c.hash, tb_fp_leaf_hash(p[i].data, p[i].bytes)};
         c.hash = i ? tb_fp_leaf_hash(pair, sizeof(pair)) : pair[1];
         c.ptx = c.ptx || has_ptx(&p[i]);
+        c.bytes += p[i].bytes;
     }
     return c;
 }

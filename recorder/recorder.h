@@ -44,6 +44,7 @@ struct tb_rec_code {
     struct tb_fp_leaf hash; /* of its bytes; of several pieces, of their hashes in turn */
     uint32_t pieces;
     bool ptx; /* there is PTX in it: its kernels can be known */
+    uint64_t bytes;
 };
 
 /**

@@ -43,7 +43,7 @@
 #endif
 #include <stdint.h>
 
-#define TB_WIRE_VERSION 3u
+#define TB_WIRE_VERSION 4u
 #define TB_WIRE_MAGIC 0x31425754u /* "TWB1" */
 #define TB_WIRE_ENV "TWINBIT_SOCKET"
 #define TB_WIRE_PINS                                                                               \
@@ -66,7 +66,8 @@ enum tb_wire_msg_kind {
                        * from 1. Sent before the first event that refers to it */
     TB_MSG_IMAGE = 7, /* descriptor: memfd with code of a module, as the job gave it to the driver:
                        * a fat binary, PTX or a cubin; reply: descriptor of struct
-                       * tb_wire_kernels, at most TB_WIRE_IMAGE_MS later; REFUSED: no PTX in it */
+                       * tb_wire_kernels, at most TB_WIRE_IMAGE_MS later, without kernels if there
+                       * is no PTX in it; REFUSED: it cannot be read */
     TB_MSG_PIN = 8,   /* text: what became of pins, lines ID \t STATE \t STEP \t VALUE \t WHERE \n;
                        * STATE of enum tb_pin_state by its name, STEP "-" before the first, WHERE a
                        * line of the job's source or "". From any process, attached or not: nonce may
@@ -400,14 +401,17 @@ static_assert(sizeof(struct tb_wire_slot) == 32, "wire: tb_wire_slot");
 /*
  * struct tb_wire_kernels - what the kernels of an image do with their parameters, from its PTX
  *
- * Followed by `kernels` struct tb_wire_kernel, `words` struct tb_wire_word, `globals` uint32_t
- * (offsets into the text) and `text_bytes` of NUL-terminated names. "May": a superset on all ways
- * through the code.
+ * Followed by `kernels` struct tb_wire_kernel, `words` struct tb_wire_word, `globals` struct
+ * tb_wire_global and `text_bytes` of NUL-terminated names. "May": a superset on all ways through
+ * the code. Machine code without PTX has no kernels here.
  */
 struct tb_wire_kernels {
     uint32_t magic, version;
     uint32_t kernels, words, globals, text_bytes;
+    uint32_t variables; /* of the module, machine code included; 0: it has none */
+    uint32_t reserved;
 };
+static_assert(sizeof(struct tb_wire_kernels) == 32, "wire: tb_wire_kernels");
 
 enum tb_wire_kernel_flags {
     TB_KERNEL_INDIRECT_WRITE = 1u << 0, /* writes through a pointer that it loaded from memory */
@@ -425,7 +429,7 @@ struct tb_wire_kernel {
     uint32_t flags;                 /* enum tb_wire_kernel_flags */
     uint32_t param_bytes;           /* of all parameters as they lie, padding included */
     uint32_t first_word, words;     /* in order of their offset */
-    uint32_t first_global, globals; /* module variables that it may write */
+    uint32_t first_global, globals; /* module variables that it may read or write */
     uint32_t reserved;
 };
 static_assert(sizeof(struct tb_wire_kernel) == 40, "wire: tb_wire_kernel");
@@ -447,6 +451,19 @@ struct tb_wire_word {
     uint16_t reserved;
 };
 static_assert(sizeof(struct tb_wire_word) == 8, "wire: tb_wire_word");
+
+enum tb_wire_global_flags {
+    TB_GLOBAL_READ = 1u << 0, /* it is read, or its address goes where others may read through it */
+    TB_GLOBAL_WRITE = 1u << 1,
+    TB_GLOBAL_MANAGED = 1u << 2, /* the host may write it, too */
+    TB_GLOBAL_FIXED = 1u << 3,   /* a compiler's own data: nobody can write it but this module */
+};
+
+/** struct tb_wire_global - a module variable that a kernel uses */
+struct tb_wire_global {
+    uint32_t text;  /* offset of its name in the text */
+    uint32_t flags; /* enum tb_wire_global_flags */
+};
 
 /*
  * Site text: what identifies the same work in another run. Lines end in '\n':

@@ -186,7 +186,7 @@ struct tb_cu_alloc {
 /** struct tb_cu_image - a module's code */
 struct tb_cu_image {
     uint8_t hash[16];
-    const struct tb_wire_kernels *info; /* NULL: no PTX */
+    const struct tb_wire_kernels *info; /* NULL: nothing is known; without PTX it has no kernels */
 };
 
 /** struct tb_cu_code - a module or library as the driver gave it out */
@@ -203,6 +203,12 @@ struct tb_cu_code {
 
 struct tb_cu_param {
     uint16_t offset, size;
+};
+
+/** struct tb_cu_global - a variable of its module that a kernel uses */
+struct tb_cu_global {
+    struct tb_cu_alloc *alloc;
+    uint32_t flags; /* enum tb_wire_global_flags */
 };
 
 /** struct tb_cu_kernel - a CUfunction or CUkernel */
@@ -228,8 +234,9 @@ struct tb_cu_kernel {
     bool learns;    /* its launches must be looked at before they are queued */
     uint32_t words; /* so many of the first params are words of 8 bytes in a row */
     bool filtered;  /* the user wants none of it */
+    bool told;      /* that it may use variables unseen; atomic */
     uint32_t globals;
-    struct tb_cu_alloc **global;
+    struct tb_cu_global *global;
 };
 
 #define TB_CU_STREAMS                                                                              \

@@ -149,10 +149,11 @@ static bool is_too_early(CUresult r)
 }
 
 /* The allocation of a variable at @address. Under the lock; NULL: no memory */
-static struct tb_cu_alloc *global_at(const struct tb_cu_kernel *k, const char *name,
-                                     CUdeviceptr address, size_t bytes)
+static struct tb_cu_alloc *variable_at(const struct tb_cu_kernel *k, const char *name,
+                                       uint32_t flags, CUdeviceptr address, size_t bytes)
 {
     struct tb_cu_alloc *a = tb_cu_alloc_at(address);
+    bool shared = flags & TB_GLOBAL_MANAGED;
 
     if (!a) {
         tb_cu_alloc_add(address, bytes, tb_cu_tls.device, TB_CU_GLOBAL);
@@ -160,15 +161,17 @@ static struct tb_cu_alloc *global_at(const struct tb_cu_kernel *k, const char *n
         if (a)
             a->code = k->code->handle;
     }
-    if (a && !a->name) {
-        a->name = tb_cu_text(name);
+    if (a && (!a->name || (shared && !a->unstable))) {
+        a->name = a->name ? a->name : tb_cu_text(name);
+        a->unstable = a->unstable || shared;
         tb_cu_alloc_changed(a);
     }
     return a;
 }
 
-static CUresult find_global(const struct tb_cu_kernel *k, const char *name, CUdeviceptr *address,
-                            size_t *bytes)
+/* The module's context is current. */
+static CUresult find_variable(const struct tb_cu_kernel *k, const char *name, CUdeviceptr *address,
+                              size_t *bytes)
 {
     const struct tb_cu_driver *d = &tb_cu.driver;
 
@@ -179,37 +182,39 @@ static CUresult find_global(const struct tb_cu_kernel *k, const char *name, CUde
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Where module variables lie that the kernel may write; the module's context is current. False: it
- * must be asked again. */
+/* Where module variables lie that the kernel uses; the module's context is current. False: it must
+ * be asked again. */
 static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
 {
     const struct tb_wire_kernels *h = k->code->image->info;
+    const struct tb_wire_kernel *kernels = (const void *)(h + 1);
+    const struct tb_wire_word *words = (const void *)(kernels + h->kernels);
+    const struct tb_wire_global *globals = (const void *)(words + h->words);
+    const char *text = (const char *)(globals + h->globals);
     uint32_t found = 0;
 
     tb_cu_here();
-    const struct tb_wire_kernel *kernels = (const void *)(h + 1);
-    const struct tb_wire_word *words = (const void *)(kernels + h->kernels);
-    const uint32_t *globals = (const void *)(words + h->words);
-    const char *text = (const char *)(globals + h->globals);
-
     tb_cu_lock();
-    struct tb_cu_alloc **list = tb_cu_small(n * sizeof(struct tb_cu_alloc *));
+    struct tb_cu_global *list = tb_cu_small(n * sizeof(*list));
     tb_cu_unlock();
     for (uint32_t i = 0; list && i < n; i++) {
-        const char *name = text + globals[k->info->first_global + i];
+        const struct tb_wire_global *g = &globals[k->info->first_global + i];
         CUdeviceptr address = 0;
         size_t bytes = 0;
-        CUresult r = find_global(k, name, &address, &bytes);
+        if ((g->flags & TB_GLOBAL_FIXED) && !(g->flags & TB_GLOBAL_WRITE))
+            continue;
+        CUresult r = find_variable(k, text + g->text, &address, &bytes);
         if (is_too_early(r))
             return false;
         if (r != CUDA_SUCCESS || !bytes) {
             tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name,
-                        "a module variable that it writes was not found");
+                        "a module variable that it uses was not found");
             continue;
         }
         tb_cu_lock();
-        list[found] = global_at(k, name, address, bytes);
-        found += list[found] != NULL;
+        struct tb_cu_alloc *a = variable_at(k, text + g->text, g->flags, address, bytes);
+        if (a)
+            list[found++] = (struct tb_cu_global){a, g->flags};
         tb_cu_unlock();
     }
     tb_cu_lock();
@@ -217,6 +222,24 @@ static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
     k->globals = list ? found : 0;
     tb_cu_unlock();
     return true;
+}
+
+/* May it use variables of its module that are not in k->global? */
+static bool uses_unlisted(const struct tb_cu_kernel *k)
+{
+    const struct tb_cu_image *i = k->code ? k->code->image : NULL;
+
+    if (k->info && !(k->info->flags & (TB_KERNEL_UNTRACED_READ | TB_KERNEL_UNTRACED_WRITE)))
+        return false;
+    return !i || !i->info || i->info->variables;
+}
+
+/* Once for each kernel, when it is launched first. */
+static void tell_unlisted(struct tb_cu_kernel *k)
+{
+    if (uses_unlisted(k) && !__atomic_exchange_n(&k->told, true, __ATOMIC_RELAXED))
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "module variables",
+                    "kernels whose code is not known, or not followed, may use some unseen");
 }
 
 /* What of it cannot be known, once for each kernel. */
@@ -286,6 +309,7 @@ struct tb_cu_kernel *tb_cu_kernel_find(struct tb_cu_tls *tls, uint64_t handle)
     struct tb_cu_kernel *k = tb_cu_map_get(&tb_cu.kernels, handle);
     tb_cu_unlock();
     if (k && k->ready) {
+        tell_unlisted(k);
         tls->kernel[TB_CU_SEEN_AT(handle)] = (struct tb_cu_seen){handle, k};
         return k;
     }
@@ -295,6 +319,8 @@ struct tb_cu_kernel *tb_cu_kernel_find(struct tb_cu_tls *tls, uint64_t handle)
         ask(k);
     else if (k)
         k->blind = true; /* until it may be asked */
+    if (k)
+        tell_unlisted(k);
     return k;
 }
 

@@ -225,7 +225,7 @@ static bool by_code(const struct tb_cu_work *w, const struct tb_cu_access *a, co
     if (!k->info || (k->info->flags & (TB_KERNEL_INDIRECT_WRITE | TB_KERNEL_UNTRACED_WRITE)))
         return true;
     for (uint32_t i = 0; i < k->globals; i++)
-        if (k->global[i] == a->alloc)
+        if (k->global[i].alloc == a->alloc && (k->global[i].flags & TB_GLOBAL_WRITE))
             return true;
     for (uint32_t i = 0; i < k->info->words; i++) {
         const struct tb_wire_word *x = &k->word[i];

@@ -137,7 +137,8 @@ static void mark_kernel(struct marker *m, const struct tb_cu_kernel *k, const ui
         for (uint32_t at = 0; at + 8 <= bytes; at += 8)
             (void)mark_pointer(m, word_at(block, at));
     for (uint32_t i = 0; i < k->globals; i++)
-        mark(m, k->global[i]);
+        if (k->global[i].flags & TB_GLOBAL_WRITE)
+            mark(m, k->global[i].alloc);
 }
 
 /* ---------------------------------------------------------------- works */

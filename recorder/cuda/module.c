@@ -7,6 +7,9 @@
 
 #include "recorder/cuda/engine.h"
 
+#define MOST_MACHINE                                                                               \
+    (UINT64_C(64) << 20) /* bytes of machine code that is only asked for variables */
+
 /* Each code once, however often it is loaded. Not under the lock: the collector is asked. */
 static struct tb_cu_image *image_of(const void *image)
 {
@@ -23,7 +26,7 @@ static struct tb_cu_image *image_of(const void *image)
     tb_cu_unlock();
     if (i)
         return i;
-    if (code.ptx)
+    if (code.ptx || code.bytes <= MOST_MACHINE)
         info = tb_cu.api->image(image, SIZE_MAX, &bytes);
     if (!info && bytes == SIZE_MAX)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "module",

@@ -296,6 +296,11 @@ void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const u
         known(w, k, block, bytes);
     else
         by_guess(w, k, block, bytes);
-    for (uint32_t i = 0; i < k->globals; i++)
-        tb_cu_add_alloc(w, 'w', k->global[i], k->global[i]->name);
+    for (uint32_t i = 0; i < k->globals; i++) {
+        struct tb_cu_alloc *a = k->global[i].alloc;
+        if (k->global[i].flags & TB_GLOBAL_READ)
+            tb_cu_add_alloc(w, 'r', a, a->name);
+        if (k->global[i].flags & TB_GLOBAL_WRITE)
+            tb_cu_add_alloc(w, 'w', a, a->name);
+    }
 }

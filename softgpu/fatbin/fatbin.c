@@ -85,23 +85,6 @@ enum tb_status sg_fatbin_each(const void *fatbin, size_t size,
     return TB_OK;
 }
 
-/* A copy with a NUL behind it, without what follows a NUL in it. */
-static enum tb_status copy(const char *from, size_t n, char **text, size_t *len,
-                           struct tb_error *err)
-{
-    char *to;
-
-    n = strnlen(from, n);
-    to = malloc(n + 1);
-    if (!to)
-        return tb_fail(err, TB_ERR_NOMEM, "fat binary: no memory for %zu bytes of PTX", n);
-    memcpy(to, from, n);
-    to[n] = 0;
-    *text = to;
-    *len = n;
-    return TB_OK;
-}
-
 static bool decompress(const struct sg_fatbin_entry *e, char *text, size_t *n)
 {
     size_t packed = e->packed_size ? e->packed_size : e->size;
@@ -118,27 +101,40 @@ static bool decompress(const struct sg_fatbin_entry *e, char *text, size_t *n)
     return got >= 0;
 }
 
+enum tb_status sg_fatbin_data(const struct sg_fatbin_entry *e, void **data, size_t *n,
+                              struct tb_error *err)
+{
+    bool packed = e->flags & (FLAG_LZ4 | FLAG_ZSTD);
+    size_t bytes = packed ? e->plain_size : e->size;
+    char *plain;
+
+    if (packed && (bytes == 0 || bytes > MOST_PTX))
+        return broken(err, "PTX of no or too many bytes", 56);
+    plain = malloc(bytes + 1);
+    if (!plain)
+        return tb_fail(err, TB_ERR_NOMEM, "fat binary: no memory for %zu bytes of PTX", bytes);
+    if (!packed)
+        memcpy(plain, e->payload, bytes);
+    else if (!decompress(e, plain, &bytes)) {
+        free(plain);
+        return broken(err, e->flags & FLAG_LZ4 ? "damaged LZ4" : "damaged zstd", 0);
+    }
+    plain[bytes] = 0;
+    *data = plain;
+    *n = bytes;
+    return TB_OK;
+}
+
 enum tb_status sg_fatbin_text(const struct sg_fatbin_entry *e, char **text, size_t *len,
                               struct tb_error *err)
 {
-    bool lz4 = e->flags & FLAG_LZ4;
-    char *plain;
-    size_t n;
+    void *data = NULL;
+    size_t n = 0;
+    enum tb_status st = sg_fatbin_data(e, &data, &n, err);
 
-    if (!lz4 && !(e->flags & FLAG_ZSTD))
-        return copy((const char *)e->payload, e->size, text, len, err);
-    if (e->plain_size == 0 || e->plain_size > MOST_PTX)
-        return broken(err, "PTX of no or too many bytes", 56);
-    plain = malloc(e->plain_size + 1);
-    if (!plain)
-        return tb_fail(err, TB_ERR_NOMEM, "fat binary: no memory for %zu bytes of PTX",
-                       e->plain_size);
-    if (!decompress(e, plain, &n)) {
-        free(plain);
-        return broken(err, lz4 ? "damaged LZ4" : "damaged zstd", 0);
-    }
-    plain[n] = 0;
-    *text = plain;
-    *len = strnlen(plain, n);
+    if (!data)
+        return st;
+    *text = data;
+    *len = strnlen(data, n); /* padding may follow */
     return TB_OK;
 }

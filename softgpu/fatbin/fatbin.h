@@ -47,4 +47,8 @@ TB_MUST_CHECK enum tb_status sg_fatbin_each(const void *fatbin, size_t size,
 TB_MUST_CHECK enum tb_status sg_fatbin_text(const struct sg_fatbin_entry *e, char **text,
                                             size_t *len, struct tb_error *err);
 
+/** sg_fatbin_data - any entry, unpacked; @data is freed with free(). Returns: the same */
+TB_MUST_CHECK enum tb_status sg_fatbin_data(const struct sg_fatbin_entry *e, void **data, size_t *n,
+                                            struct tb_error *err);
+
 #endif

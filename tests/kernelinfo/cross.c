@@ -3,9 +3,8 @@
  * with what tb_kernelinfo() says they may.
  *
  * A write must lie in an allocation that a word with TB_WORD_WRITE points to, in a variable if the
- * kernel writes any, or the kernel must have said that it cannot tell. Reads alike, but those of
- * variables, which are not listed. What lies in no allocation (the heap of kernels' malloc, the
- * barrier of a grid) is the driver's own.
+ * kernel writes any, or the kernel must have said that it cannot tell. Reads alike. What lies in no
+ * allocation (the heap of kernels' malloc, the barrier of a grid) is the driver's own.
  *
  * At exit one line goes to the file named by KI_CROSS_OUT: kernels, of them fully known, launches,
  * writes, reads, unexplained ones. Each unexplained one is told on stderr, the first 20.
@@ -97,7 +96,8 @@ static struct {
     const char *name;
     uint64_t hash;
     uint32_t flags;
-    bool found, writes_globals;
+    bool found;
+    uint32_t globals; /* enum tb_wire_global_flags of any */
 } now;
 
 static void count_kernel(void)
@@ -131,7 +131,8 @@ static void add_kernel(const struct tb_wire_kernels *t, const struct tb_wire_ker
 {
     now.found = true;
     now.flags |= k->flags;
-    now.writes_globals |= k->globals != 0;
+    for (uint32_t i = 0; i < k->globals; i++)
+        now.globals |= ki_globals(t)[k->first_global + i].flags;
     for (uint32_t i = 0; i < k->words; i++)
         add_word(&ki_words(t)[k->first_word + i], params, bytes);
 }
@@ -177,7 +178,9 @@ static bool explained(uint64_t address, uint64_t n, bool write)
         return true;
     if (!the.tools->allocation(address, &a))
         return true;
-    if ((a.variable || a.managed) && (!write || now.writes_globals))
+    if (a.variable && !write && (now.flags & TB_KERNEL_HEAP))
+        return true; /* printf's: its texts */
+    if ((a.variable || a.managed) && (now.globals & (write ? TB_GLOBAL_WRITE : TB_GLOBAL_READ)))
         return true;
     if (!(now.flags & doubt))
         return false;

@@ -19,8 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 static void check(const struct tb_wire_kernels *t, size_t bytes)
 {
     MUST(bytes == sizeof(*t) + t->kernels * sizeof(struct tb_wire_kernel) +
-                      t->words * sizeof(struct tb_wire_word) + t->globals * sizeof(uint32_t) +
-                      t->text_bytes);
+                      t->words * sizeof(struct tb_wire_word) +
+                      t->globals * sizeof(struct tb_wire_global) + t->text_bytes);
     for (uint32_t i = 0; i < t->kernels; i++) {
         const struct tb_wire_kernel *k = &ki_kernels(t)[i];
 
@@ -33,7 +33,7 @@ static void check(const struct tb_wire_kernels *t, size_t bytes)
             MUST(w == 0 || word[-1].offset <= word->offset);
         }
         for (uint32_t g = 0; g < k->globals; g++)
-            MUST(ki_globals(t)[k->first_global + g] < t->text_bytes);
+            MUST(ki_globals(t)[k->first_global + g].text < t->text_bytes);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "kernelinfo/kernelinfo.h"
 #include "tests/kernelinfo/dump.h"
 
+#include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -40,11 +41,12 @@ static void start(struct packer *p)
     p->n = 16;
 }
 
-static void add(struct packer *p, uint16_t kind, uint32_t arch, enum form form, const char *text)
+static void add_bytes(struct packer *p, uint16_t kind, uint32_t arch, enum form form,
+                      const char *text, size_t bytes)
 {
     const uint32_t header = 64;
-    const uint64_t flags = form == LZ4 ? 0x2000 : form == ZSTD ? 0x8000 : 0, plain = strlen(text);
-    size_t n = plain + 1, at = p->n;
+    const uint64_t flags = form == LZ4 ? 0x2000 : form == ZSTD ? 0x8000 : 0, plain = bytes;
+    size_t n = plain, at = p->n;
     uint64_t size, rest;
     uint32_t packed;
 
@@ -67,6 +69,11 @@ static void add(struct packer *p, uint16_t kind, uint32_t arch, enum form form, 
     p->n += 64 + size;
     rest = p->n - 16;
     put(p, 8, &rest, 8);
+}
+
+static void add(struct packer *p, uint16_t kind, uint32_t arch, enum form form, const char *text)
+{
+    add_bytes(p, kind, arch, form, text, strlen(text) + (form == PLAIN));
 }
 
 static void must_be(const void *image, size_t n, const char *wanted, const char *error)
@@ -149,17 +156,101 @@ static void test_image__refused(void **state)
 
     (void)state;
     must_fail(ptx, strlen(ptx), TB_ERR_FORMAT, "ptx:7: unknown instruction 'newest'");
-    must_fail("\177ELF", 4, TB_ERR_UNSUPPORTED, "machine code without PTX");
     must_fail("", 0, TB_ERR_FORMAT, "neither PTX nor a fat binary");
     must_fail("junk", 4, TB_ERR_FORMAT, "neither PTX nor a fat binary");
     start(&p);
-    add(&p, 2, 90, PLAIN, "machine code");
-    must_fail(p.bytes, p.n, TB_ERR_UNSUPPORTED, "machine code without PTX");
+    add(&p, 3, 90, PLAIN, "neither");
+    must_fail(p.bytes, p.n, TB_ERR_UNSUPPORTED, "neither PTX nor machine code");
     must_fail(p.bytes, p.n - 1, TB_ERR_FORMAT, "fat binary: a size beyond its end at byte 8");
     start(&p);
     add(&p, 1, 80, ZSTD, HEAD WRITES_P);
     p.bytes[16 + 64 + 9] ^= 0x55;
     must_fail(p.bytes, p.n, TB_ERR_FORMAT, "fat binary: damaged zstd at byte 0");
+}
+
+/* ---------------------------------------------------------------- machine code */
+
+/* An ELF file with one section of that name, and a symbol of data in it; NULL: no table of symbols.
+ */
+static size_t make_elf(char *to, const char *section, const char *symbol)
+{
+    static const Elf64_Ehdr head = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64},
+                                    .e_shoff = sizeof(head),
+                                    .e_shentsize = sizeof(Elf64_Shdr),
+                                    .e_shnum = 4,
+                                    .e_shstrndx = 2};
+    const size_t texts = sizeof(head) + 4 * sizeof(Elf64_Shdr), syms = texts + 128;
+    const Elf64_Shdr sections[4] = {
+        {.sh_type = SHT_NULL},
+        {.sh_type = SHT_NOBITS, .sh_name = 1, .sh_size = 8, .sh_offset = 1 << 20},
+        {.sh_type = SHT_STRTAB, .sh_offset = texts, .sh_size = 128},
+        {.sh_type = symbol ? SHT_SYMTAB : SHT_NOTE,
+         .sh_offset = syms,
+         .sh_size = 2 * sizeof(Elf64_Sym),
+         .sh_link = 2}};
+    const Elf64_Sym sym = {
+        .st_name = 64, .st_info = ELF64_ST_INFO(STB_LOCAL, STT_OBJECT), .st_shndx = 1};
+
+    memset(to, 0, syms + 2 * sizeof(sym));
+    memcpy(to, &head, sizeof(head));
+    memcpy(to + sizeof(head), sections, sizeof(sections));
+    strcpy(to + texts + 1, section);
+    strcpy(to + texts + 64, symbol ? symbol : "");
+    memcpy(to + syms + sizeof(sym), &sym, sizeof(sym));
+    return syms + 2 * sizeof(sym);
+}
+
+static void must_have(const void *image, size_t n, uint32_t kernels, uint32_t variables)
+{
+    struct tb_error err = {0};
+    struct tb_wire_kernels *t = NULL;
+    size_t bytes = 0;
+
+    if (tb_kernelinfo(image, n, (void **)&t, &bytes, &err) != TB_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(t->kernels, kernels);
+    assert_int_equal(t->variables, variables);
+    free(t);
+}
+
+static void test_image__variables_of_machine_code(void **state)
+{
+    char elf[2048];
+    size_t n;
+
+    (void)state;
+    must_have(elf, make_elf(elf, ".nv.global", "g"), 0, 1);
+    must_have(elf, make_elf(elf, ".nv.global.init", "g"), 0, 1);
+    must_have(elf, make_elf(elf, ".nv.constant3", "c"), 0, 1);
+    must_have(elf, make_elf(elf, ".nv.constant0.k", "c"), 0, 0); /* parameters */
+    must_have(elf, make_elf(elf, ".nv.shared.k", "s"), 0, 0);
+    must_have(elf, make_elf(elf, ".nv.global.init", "$str$1"), 0, 0);
+    must_have(elf, make_elf(elf, ".nv.global", NULL), 0, 1);
+    must_have(elf, make_elf(elf, ".nv.constant0", NULL), 0, 0);
+    n = make_elf(elf, ".nv.shared.k", "s");
+    for (size_t cut = 4; cut < n; cut++) /* what cannot be read may have some */
+        must_have(elf, cut, 0, 1);
+}
+
+static void test_image__variables_of_fat_binaries(void **state)
+{
+    struct packer p;
+    char elf[2048];
+    size_t n = make_elf(elf, ".nv.shared.k", "s");
+
+    (void)state;
+    for (enum form form = PLAIN; form <= ZSTD; form++) {
+        start(&p);
+        add_bytes(&p, 2, 90, form, elf, n);
+        must_have(p.bytes, p.n, 0, 0);
+        add(&p, 1, 80, form, HEAD WRITES_P);
+        must_have(p.bytes, p.n, 1, 0);
+        add(&p, 1, 90, form, HEAD ".global .u32 g; .const .u32 c; .shared .u32 s;" WRITES_P);
+        must_have(p.bytes, p.n, 1, 2);
+    }
+    start(&p);
+    add(&p, 2, 90, PLAIN, "machine code");
+    must_have(p.bytes, p.n, 0, 1);
 }
 
 static void test_image__cancelled(void **state)
@@ -209,6 +300,8 @@ int main(void)
         cmocka_unit_test(test_image__several_ptx),
         cmocka_unit_test(test_image__one_that_cannot_be_read_leaves_doubt),
         cmocka_unit_test(test_image__refused),
+        cmocka_unit_test(test_image__variables_of_machine_code),
+        cmocka_unit_test(test_image__variables_of_fat_binaries),
         cmocka_unit_test(test_image__cancelled),
         cmocka_unit_test(test_image__what_takes_too_long_is_given_up),
     };

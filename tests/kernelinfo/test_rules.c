@@ -297,7 +297,7 @@ static void test_rules__calls(void **state)
               "st.global.u32 [%d1], 1;\nret;\n}\n.global .u64 t[1] = {f};\n" KERNEL(
                   LOAD "ld.global.u64 %d3, [t]; { .param .b64 x; st.param.b64 [x], %d1;"
                        "proto: .callprototype _ (.param .b64 _); call %d3, (x), proto; }"),
-         "k 0:8=w/u32 8:8=v 16:4=v"},
+         "k 0:8=w/u32 8:8=v 16:4=v -t"},
         {"to nobody knows where",
          HEAD KERNEL(LOAD "{ .param .b64 x; st.param.b64 [x], %d1;"
                           "proto: .callprototype _ (.param .b64 _); call %d2, (x), proto; }"),
@@ -343,10 +343,10 @@ static void test_rules__loaded_addresses(void **state)
          "k 0:8=w/u32 8:8=r/u64 16:4=v"},
         {"from constant memory",
          HEAD ".const .u64 c;\n" KERNEL(LOAD "ld.const.u64 %d3, [c]; st.global.u32 [%d3], 1;"),
-         "k 0:8=v 8:8=v 16:4=v INDIRECT_WRITE"},
+         "k 0:8=v 8:8=v 16:4=v -c INDIRECT_WRITE"},
         {"a variable that holds a pointer",
          HEAD ".global .u64 g;\n" KERNEL(LOAD "ld.global.u64 %d3, [g]; st.global.u32 [%d3], 1;"),
-         "k 0:8=v 8:8=v 16:4=v INDIRECT_WRITE"},
+         "k 0:8=v 8:8=v 16:4=v -g INDIRECT_WRITE"},
         {"a pointer that was exchanged",
          HEAD KERNEL(LOAD "atom.global.exch.b64 %d3, [%d1], %d2; st.global.u32 [%d3], 1;"),
          "k 0:8=rwa/u64 8:8=v 16:4=v INDIRECT_WRITE"},
@@ -361,17 +361,88 @@ static void test_rules__loaded_addresses(void **state)
     ALL(rules);
 }
 
+static void test_rules__variables_that_are_read(void **state)
+{
+    static const struct rule rules[] = {
+        {"constant memory, and a parameter beside it",
+         HEAD ".const .f32 c[4];\n" KERNEL("ld.param.u64 %d1, [p]; ld.const.f32 %f1, [c+8];"
+                                           "st.global.f32 [%d1], %f1;"),
+         "k 0:8=w/f32 -c"},
+        {"constant memory at an index",
+         HEAD ".const .f32 c[4];\n" KERNEL("ld.param.u32 %r1, [n]; mul.wide.u32 %d1, %r1, 4;"
+                                           "mov.u64 %d2, c; add.u64 %d3, %d2, %d1;"
+                                           "ld.const.f32 %f1, [%d3];"),
+         "k 16:4=v -c"},
+        {"a generic address of constant memory",
+         HEAD ".const .f32 c[4];\n" KERNEL("mov.u64 %d1, c; cvta.const.u64 %d2, %d1;"
+                                           "ld.f32 %f1, [%d2];"),
+         "k -c"},
+        {"parameters are no variables",
+         HEAD ".const .f32 c[4];\n" KERNEL("mov.b64 %d1, p; cvta.param.u64 %d2, %d1;"
+                                           "ld.u64 %d3, [%d2]; ld.param.u32 %r1, [n];"),
+         "k 0:8=v 16:4=v"},
+        {"by a function that is called, not by one that is not",
+         HEAD
+         ".global .u32 g; .global .u32 h;\n"
+         ".func f()\n{\n.reg .b32 %r;\nld.global.u32 %r, [g];\nret;\n}\n"
+         ".func e()\n{\n.reg .b32 %r;\nld.global.u32 %r, [h];\nret;\n}\n" KERNEL("call.uni f, ();"),
+         "k -g"},
+        {"one of two",
+         HEAD ".global .u32 g; .global .u32 h;\n" KERNEL(
+             "mov.u64 %d1, g; mov.u64 %d2, h; selp.b64 %d3, %d1, %d2, %p1;"
+             "ld.global.u32 %r1, [%d3];"),
+         "k -g -h"},
+        {"its address is stored: whoever finds it there may read it",
+         HEAD ".global .u32 g;\n" KERNEL("ld.param.u64 %d1, [p]; mov.u64 %d2, g;"
+                                         "st.global.u64 [%d1], %d2;"),
+         "k 0:8=w/u64 -g"},
+        {"its address stays in a local variable",
+         HEAD ".global .u32 g;\n" KERNEL(".local .u64 a; mov.u64 %d2, g; st.local.u64 [a], %d2;"),
+         "k"},
+        {"its address, in a local variable whose address is stored",
+         HEAD ".global .u32 g;\n" KERNEL(
+             ".local .align 8 .b8 a[8]; ld.param.u64 %d1, [p]; mov.u64 %d2, g;"
+             "st.local.u64 [a], %d2; mov.u64 %d3, a; cvta.local.u64 %d4, %d3;"
+             "st.global.u64 [%d1], %d4;"),
+         "k 0:8=w/u64 -g"},
+        {"through a pointer that stands in an initial value",
+         HEAD ".global .u32 g; .global .u32 h; .global .u64 t = g;\n" KERNEL(
+             "ld.global.u64 %d1, [t]; ld.global.u32 %r1, [%d1];"),
+         "k -g -t INDIRECT_READ"},
+        {"written through such a pointer",
+         HEAD ".global .u32 g; .global .u64 t = g;\n" KERNEL(
+             "ld.param.u64 %d1, [p]; ld.global.u64 %d2, [%d1]; st.global.u32 [%d2], 1;"),
+         "k 0:8=r/u64 +g INDIRECT_WRITE"},
+        {"managed memory",
+         HEAD ".global .attribute(.managed) .u32 g;\n" KERNEL("ld.global.u32 %r1, [g];"), "k -mg"},
+        {"texts and tables of the compiler's own are nobody else's",
+         HEAD ".global .align 1 .b8 $str[2] = {120, 0};\n"
+              ".global .align 4 .b8 __cudart_i2opi_f[4] = {65, 144, 67, 60};\n"
+              ".visible .global .align 1 .b8 __unnamed_1[1] = {7};\n" KERNEL(
+                  "ld.global.u8 %r1, [$str]; ld.global.u32 %r2, [__cudart_i2opi_f];"
+                  "ld.global.u8 %r3, [__unnamed_1];"),
+         "k -f$str -f__cudart_i2opi_f -__unnamed_1"},
+        {"arguments of a function that is not known",
+         HEAD ".global .u32 g; .extern .func f(.param .b64 a);\n" KERNEL(
+             "{ .param .b64 x; mov.u64 %d1, g; st.param.b64 [x], %d1; call.uni f, (x); }"),
+         "k -+g UNTRACED_WRITE UNTRACED_READ"},
+    };
+
+    (void)state;
+    ALL(rules);
+}
+
 static void test_rules__instructions(void **state)
 {
     static const struct rule rules[] = {
         {"variables",
          HEAD ".global .u32 g; .global .u32 h;\n" KERNEL(
              "st.global.u32 [g], 1; ld.global.u32 %r1, [h];"),
-         "k +g"},
+         "k +g -h"},
         {"a variable's generic address",
          HEAD ".global .u32 g;\n" KERNEL("mov.u64 %d1, g; cvta.global.u64 %d2, %d1;"
                                          "red.add.u32 [%d2+4], 1;"),
-         "k +g"},
+         "k -+g"},
         {"one of a function",
          HEAD KERNEL(".global .u32 mine; mov.u64 %d1, mine; st.global.u32 [%d1], 1;"), "k +mine"},
         {"a float is added",
@@ -509,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_rules__parameters),
         cmocka_unit_test(test_rules__calls),
         cmocka_unit_test(test_rules__loaded_addresses),
+        cmocka_unit_test(test_rules__variables_that_are_read),
         cmocka_unit_test(test_rules__instructions),
         cmocka_unit_test(test_rules__types),
     };
