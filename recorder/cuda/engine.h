@@ -237,6 +237,7 @@ struct tb_cu_kernel {
     bool told;      /* that it may use variables unseen; atomic */
     uint32_t globals;
     struct tb_cu_global *global;
+    uint64_t asked; /* devices where its variables were asked for */
 };
 
 #define TB_CU_STREAMS                                                                              \
@@ -880,6 +881,9 @@ static inline void tb_cu_kernels_changed(void)
 }
 /** tb_cu_kernels_ask - CUDA may be called: ask for the parameters of kernels that are new */
 void tb_cu_kernels_ask(void);
+/** tb_cu_kernel_globals - a library's kernel is to run on the current device, where it has
+ * variables of its own */
+void tb_cu_kernel_globals(struct tb_cu_kernel *k);
 /** tb_cu_kernels_forget - contexts ended: where variables lie must be asked again; under the lock
  */
 void tb_cu_kernels_forget(void);

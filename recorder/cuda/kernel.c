@@ -182,6 +182,25 @@ static CUresult find_variable(const struct tb_cu_kernel *k, const char *name, CU
     return CUDA_ERROR_NOT_FOUND;
 }
 
+/* The @n variables in @found, of the current device, become @k's, unless another thread was first.
+ * Under the lock */
+static void take_variables(struct tb_cu_kernel *k, const struct tb_cu_global *found, uint32_t n)
+{
+    int device = tb_cu_tls.device;
+    uint64_t bit = device >= 0 && device < 64 ? UINT64_C(1) << device : 0;
+    struct tb_cu_global *list =
+        k->asked & bit ? NULL : tb_cu_small((k->globals + n + 1) * sizeof(*list));
+
+    if (!list)
+        return;
+    if (k->globals)
+        memcpy(list, k->global, k->globals * sizeof(*list));
+    memcpy(list + k->globals, found, n * sizeof(*list));
+    k->global = list;
+    k->globals += n;
+    k->asked |= bit;
+}
+
 /* Where module variables lie that the kernel uses; the module's context is current. False: it must
  * be asked again. */
 static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
@@ -218,8 +237,8 @@ static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
         tb_cu_unlock();
     }
     tb_cu_lock();
-    k->global = list;
-    k->globals = list ? found : 0;
+    if (list)
+        take_variables(k, list, found);
     tb_cu_unlock();
     return true;
 }
@@ -268,13 +287,24 @@ static void ask(struct tb_cu_kernel *k)
     }
     if (!known) {
         tb_cu_lock();
-        k->globals = 0;
         ask_later(k);
         tb_cu_unlock();
         return;
     }
     tell(k);
     __atomic_store_n(&k->ready, true, __ATOMIC_RELEASE);
+}
+
+void tb_cu_kernel_globals(struct tb_cu_kernel *k)
+{
+    int device;
+
+    if (!k->info || !k->info->globals || !k->code->library || !k->ready || !tb_cu_tls.may_call)
+        return;
+    tb_cu_here();
+    device = tb_cu_tls.device;
+    if (device >= 0 && device < 64 && !(k->asked >> device & 1))
+        (void)ask_globals(k, k->info->globals);
 }
 
 /* It was got in a way that no call told. */
@@ -346,6 +376,7 @@ void tb_cu_kernels_forget(void)
         if (!k || !k->globals || !k->code || !k->code->library)
             continue;
         k->globals = 0;
+        k->asked = 0;
         __atomic_store_n(&k->ready, false, __ATOMIC_RELEASE);
         tb_cu_kernels_changed();
         if (tb_cu.config->flags & TB_CFG_DEFER)

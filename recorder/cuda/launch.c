@@ -171,6 +171,8 @@ static struct tb_cu_work *begin(struct tb_cu_kernel *k, const struct launch *l, 
         may_plan(&asked); /* which asks for the context */
     else
         tb_cu_where();
+    if (tb_unlikely(__atomic_load_n(&tb_cu.devices, __ATOMIC_RELAXED)))
+        tb_cu_kernel_globals(k);
     tb_cu_lock();
     w = tb_cu_work_take(TB_EV_LAUNCH, k->name, l->stream, l->per_thread);
     if (w)

@@ -288,6 +288,26 @@ static void known(struct tb_cu_work *w, const struct tb_cu_kernel *k, const uint
         everything(w, 'w');
 }
 
+/* Of its module; on each device a kernel of a library has others. */
+static void variables(struct tb_cu_work *w, const struct tb_cu_kernel *k)
+{
+    int here = w->order && w->order->device >= 0 ? w->order->device : tb_cu_tls.device;
+    bool any = false;
+
+    for (uint32_t i = 0; i < k->globals; i++) {
+        const struct tb_cu_global *g = &k->global[i];
+        if (tb_unlikely(tb_cu.devices && g->alloc->device != here && !g->alloc->unstable))
+            continue;
+        any = true;
+        if (g->flags & TB_GLOBAL_READ)
+            tb_cu_add_alloc(w, 'r', g->alloc, g->alloc->name);
+        if (g->flags & TB_GLOBAL_WRITE)
+            tb_cu_add_alloc(w, 'w', g->alloc, g->alloc->name);
+    }
+    if (!any)
+        w->missing = "variables of its module on a device that was not current";
+}
+
 void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const uint8_t *block,
                            uint32_t bytes)
 {
@@ -296,11 +316,6 @@ void tb_cu_kernel_accesses(struct tb_cu_work *w, struct tb_cu_kernel *k, const u
         known(w, k, block, bytes);
     else
         by_guess(w, k, block, bytes);
-    for (uint32_t i = 0; i < k->globals; i++) {
-        struct tb_cu_alloc *a = k->global[i].alloc;
-        if (k->global[i].flags & TB_GLOBAL_READ)
-            tb_cu_add_alloc(w, 'r', a, a->name);
-        if (k->global[i].flags & TB_GLOBAL_WRITE)
-            tb_cu_add_alloc(w, 'w', a, a->name);
-    }
+    if (k->globals)
+        variables(w, k);
 }

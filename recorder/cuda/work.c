@@ -137,7 +137,8 @@ bool tb_cu_may_look(const struct tb_cu_ctx *c, const struct tb_cu_alloc *a)
 {
     if (a->kind == TB_CU_REGISTERED || a->device == TB_CU_NO_DEVICE)
         return false;
-    if (a->kind != TB_CU_DEVICE || a->device == c->device)
+    if ((a->kind != TB_CU_DEVICE && a->kind != TB_CU_GLOBAL) || a->device == c->device ||
+        (a->kind == TB_CU_GLOBAL && a->unstable))
         return true;
     return c->device < 64 && a->device < 64 && tb_cu.peers[c->device] >> a->device & 1;
 }

@@ -79,6 +79,15 @@ lacks covered "not covered"
 lacks covered "unseen"
 [ "$(print r from_both both | sort -u | wc -l)" -eq 2 ] || fail "managed: what is read"
 
+# each device has its own: none is looked for, or hashed, on another one
+for tap in $taps; do
+    SOFTGPU_DEVICES=2 record 1 a.twinbit --tap "$tap" --inputs -- "$TOOL" devices
+    lacks covered "not covered"
+    print r use state >reads
+    print w put state >writes
+    cmp reads writes && [ "$(sort -u writes | wc -l)" -eq 6 ] || fail "$tap: variables of two devices"
+done
+
 # code that is not followed: one row with the number of kernels, if their module has variables at all
 for tap in $taps; do
     record 1 a.twinbit --tap "$tap" -- "$TOOL" open

@@ -18,6 +18,8 @@
     X(cuCtxSetCurrent)                                                                             \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
+    X(cuLibraryLoadData)                                                                           \
+    X(cuLibraryGetKernel)                                                                          \
     X(cuModuleGetGlobal)                                                                           \
     X(cuMemAlloc)                                                                                  \
     X(cuMemcpyDtoH)                                                                                \
@@ -225,6 +227,33 @@ static void not_followed(const char *text, unsigned launches)
     }
 }
 
+/* A kernel of a library is one for all devices, and each of these has variables of its own. */
+static void devices(void)
+{
+    CUcontext contexts[2];
+    CUlibrary library;
+    CUkernel f[2];
+
+    OK(cu.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cu.cuLibraryGetKernel(&f[0], library, "put"));
+    OK(cu.cuLibraryGetKernel(&f[1], library, "use"));
+    for (int d = 0; d < 2; d++)
+        OK(cu.cuDevicePrimaryCtxRetain(&contexts[d], d));
+    for (unsigned i = 0; i < 6; i++) {
+        void *number[] = {&i}, *to[] = {&out};
+        CUdeviceptr theirs;
+
+        OK(cu.cuCtxSetCurrent(contexts[i % 2]));
+        OK(cu.cuMemAlloc(&theirs, N * 4));
+        if (i % 2)
+            to[0] = &theirs;
+        OK(cu.cuLaunchKernel((CUfunction)f[0], 1, 1, 1, N, 1, 1, 0, NULL, number, NULL));
+        OK(cu.cuLaunchKernel((CUfunction)f[1], 1, 1, 1, N, 1, 1, 0, NULL, to, NULL));
+        OK(cu.synchronize());
+    }
+    OK(cu.cuCtxSetCurrent(contexts[0]));
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "constant";
@@ -247,6 +276,8 @@ int main(int argc, char **argv)
         not_followed(open_image, 3);
     else if (strcmp(how, "closed") == 0)
         not_followed(closed_image, 3);
+    else if (strcmp(how, "devices") == 0)
+        devices();
     else if (strcmp(how, "loaded") == 0)
         not_followed(open_image, 0);
     else if (strcmp(how, "kernel") == 0) {
