@@ -206,6 +206,68 @@ static void note_none_hashed(struct report_builder *rb, const struct rows *l)
     }
 }
 
+/* ---------------------------------------------------------------- left out on purpose */
+
+/* A part of the line: " launches by --kernel (A 4, B 4; the first: 'scale')" */
+static void add_left_out(struct report_builder *rb, const char *what, const uint64_t n[2],
+                         const char *first)
+{
+    size_t at = strlen(rb->left_out), room = sizeof(rb->left_out) - at;
+    char name[100] = "";
+
+    if (!n[0] && !n[1])
+        return;
+    if (first)
+        (void)snprintf(name, sizeof(name), "; the first: '%.60s'", first);
+    (void)snprintf(rb->left_out + at, room, "%s%s (A %" PRIu64 ", B %" PRIu64 "%s)", at ? ", " : "",
+                   what, n[0], n[1], name);
+}
+
+static void count_left_out(struct report_builder *rb, const struct rows *l, const char *kind,
+                           const char *what, bool named)
+{
+    const char *first = NULL;
+    uint64_t n[2] = {0};
+
+    for (size_t i = 0; i < l->n; i++) {
+        if (strcmp(l->row[i].kind, kind) != 0)
+            continue;
+        n[0] += l->row[i].count[0];
+        n[1] += l->row[i].count[1];
+        first = first ? first : l->row[i].subject;
+    }
+    add_left_out(rb, what, n, named ? first : NULL);
+}
+
+/* --steps leaves operators out without a row: each run with a window says which */
+static void window_left_out(struct report_builder *rb)
+{
+    const struct run *run[2] = {rb->a, rb->b};
+
+    for (int side = 0; side < 2; side++) {
+        const char *w = run[side]->files ? tb_trace_meta(run[side]->trace[0], "steps") : NULL;
+        size_t at = strlen(rb->left_out);
+        if (w)
+            (void)snprintf(rb->left_out + at, sizeof(rb->left_out) - at,
+                           "%swhat ran outside of --steps %.40s in %c", at ? ", " : "", w,
+                           side ? 'B' : 'A');
+    }
+}
+
+static void note_left_out(struct report_builder *rb, const struct rows *l)
+{
+    count_left_out(rb, l, "filter", "launches by --kernel", true);
+    count_left_out(rb, l, "sample", "launches by --sample", true);
+    count_left_out(rb, l, "paused", "what ran in pauses", false);
+    window_left_out(rb);
+}
+
+void say_left_out(const struct report_builder *rb, struct root *r)
+{
+    if (rb->left_out[0])
+        evidence(r, "coverage: left out: %s; the difference may lie there", rb->left_out);
+}
+
 enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
 {
     struct rows l = {0};
@@ -219,6 +281,8 @@ enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
         note_pause(rb, &l.row[i]);
     if (st == TB_OK)
         note_none_hashed(rb, &l);
+    if (st == TB_OK)
+        note_left_out(rb, &l);
     for (size_t i = 0; st == TB_OK && i < l.n; i++)
         if (print_row(rb, &l.row[i]) != TB_OK)
             st = tb_fail(err, TB_ERR_NOMEM, "no memory for coverage");

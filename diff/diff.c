@@ -466,6 +466,7 @@ static enum tb_status finish_root(struct report_builder *rb, struct root *r, str
     add_stack(rb, r);
     fill_launch(r);
     classify_root(rb, r);
+    say_left_out(rb, r);
     if (r->site_a && site_says(r->site_a, "several", "1"))
         evidence(r, "its fingerprint was taken behind other nodes of its graph that write there, "
                     "too, with nothing that orders them: any of them may be to blame");

@@ -184,7 +184,7 @@ struct tb_diff_race {
     uint64_t lo, hi;   /* bytes of the allocation that both use */
 };
 
-#define TB_DIFF_EVIDENCE 6
+#define TB_DIFF_EVIDENCE 8
 
 /** struct tb_diff_part - which of the parts of a tensor differ, from the sums of `run --map` */
 struct tb_diff_part {

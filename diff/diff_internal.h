@@ -370,7 +370,9 @@ struct report_builder {
     struct ways ways;
     bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
-    char setting[2][256]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */
+    char left_out[200];    /* of the runs, by what the user asked for; "" nothing */
+    bool settings_cut;     /* setting[] lacks some, for want of room */
+    char setting[2][1024]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */
 };
 enum tb_status add_line(struct tb_diff_line **list, size_t *n, unsigned severity, const char *fmt,
                         ...) TB_PRINTF(4, 5);
@@ -397,6 +399,8 @@ bool next_pin(const char *text, size_t n, size_t *at, struct pin_seen *out);
 enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
 /** run_has_launches - was a launch of a kernel or of a graph recorded? */
 bool run_has_launches(const struct run *r);
+/** say_left_out - the evidence for it: what differs may begin there */
+void say_left_out(const struct report_builder *rb, struct root *r);
 void note_incomplete(struct report_builder *rb, const char *fmt, ...) TB_PRINTF(2, 3);
 enum tb_status compare_process(struct report_builder *rb, size_t pa, struct blame *blame,
                                struct tb_error *err) TB_MUST_CHECK;

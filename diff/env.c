@@ -185,7 +185,7 @@ static enum tb_status both_differ(struct tb_diff_report *rep, const char *what,
 static bool add_setting(char *out, size_t size, const struct pair *key, const struct pair *p)
 {
     size_t n = strlen(out), room = key->key_len + 4; /* "-u KEY " */
-    char value[256], word[1024];
+    char value[512], word[2100];
 
     if (p) {
         (void)snprintf(value, sizeof(value), "%.*s", (int)p->value_len, p->value);
@@ -227,8 +227,10 @@ static void note_setting(struct report_builder *rb, const struct pair *p, const 
         return;
     for (int i = 0; i < 2; i++) { /* what does not fit is left out, in both */
         memcpy(with[i], rb->setting[i], sizeof(with[i]));
-        if (!add_setting(with[i], sizeof(with[i]), key, of[i]))
+        if (!add_setting(with[i], sizeof(with[i]), key, of[i])) {
+            rb->settings_cut = true;
             return;
+        }
     }
     memcpy(rb->setting, with, sizeof(with));
 }

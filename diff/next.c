@@ -97,14 +97,41 @@ static const char *job(const struct report_builder *rb, int side, char out[NEXT]
     return out;
 }
 
+/* " --steps A..B " around the root; the numbers of steps are those of the job */
+static const char *steps_of(const struct root *r, char *out, size_t size)
+{
+    uint64_t to = r->r.step, from = to ? to - 1 : 0;
+
+    out[0] = 0;
+    if (to != UINT64_MAX)
+        (void)snprintf(out, size, "--steps %" PRIu64 "..%" PRIu64, from, to);
+    return out;
+}
+
+/* Traces of a report that came of such a command are not written over: "next", "next-2", ... */
+static void free_name(const struct report_builder *rb, char *out, size_t size)
+{
+    const char *cwd = rb->a->files ? tb_trace_meta(rb->a->trace[0], "cwd") : NULL;
+    char a[4200], b[4200];
+
+    (void)snprintf(out, size, "next");
+    for (unsigned n = 2; n < 1000; n++) {
+        (void)snprintf(a, sizeof(a), "%.4100s/%s-a.twinbit", cwd ? cwd : ".", out);
+        (void)snprintf(b, sizeof(b), "%.4100s/%s-b.twinbit", cwd ? cwd : ".", out);
+        if (access(a, F_OK) != 0 && access(b, F_OK) != 0)
+            return;
+        (void)snprintf(out, size, "next-%u", n);
+    }
+}
+
 static void one_of_two(const struct report_builder *rb, struct root *r, int side,
-                       const char *program, const char *more)
+                       const char *program, const char *more, const char *name)
 {
     char words[NEXT];
 
     add_setting(rb, r, side);
-    add(r, "%s run %s--force %s%s -o next-%c.twinbit -- %s; ", program, rb->rep->run[side].options,
-        level_of(rb, r), more, side ? 'b' : 'a', job(rb, side, words));
+    add(r, "%s run %s--force %s%s%s-o %s-%c.twinbit -- %s; ", program, rb->rep->run[side].options,
+        level_of(rb, r), more, more[0] ? " " : "", name, side ? 'b' : 'a', job(rb, side, words));
 }
 
 static bool same_settings(const struct report_builder *rb)
@@ -115,56 +142,88 @@ static bool same_settings(const struct report_builder *rb)
            strcmp(rb->setting[0], rb->setting[1]) == 0;
 }
 
-/* Bytes of --poison, where the runs had one each */
-static const char *how_often(const struct report_builder *rb, char *out, size_t size)
+/* "--poison A,B ": the bytes the runs had; or ours where they read what nobody wrote, unless a pin
+ * of theirs fills memory itself */
+static bool by_poison(const struct report_builder *rb, const struct root *r, char *out, size_t size)
 {
-    uint8_t fill[2];
+    uint8_t fill[2] = {0xa5, 0x5a};
+    bool had = poisons(rb, NULL);
 
-    if (poisons(rb, fill))
-        (void)snprintf(out, size, "--poison 0x%02x,0x%02x ", fill[0], fill[1]);
-    else
-        (void)snprintf(out, size, "-n 2 ");
-    return out;
+    if (had)
+        (void)poisons(rb, fill);
+    else if (r->r.cause != TB_CAUSE_UNINITIALISED ||
+             strstr(rb->rep->run[0].options, "system.malloc_fill"))
+        return false;
+    (void)snprintf(out, size, "--poison 0x%02x,0x%02x ", fill[0], fill[1]);
+    return true;
 }
 
-/* The same job recorded twice more with @more and compared; two commands where they differ */
-static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
+/* One command that records the job of run A several times and compares */
+static void several_runs(const struct report_builder *rb, struct root *r, const char *times,
+                         const char *more)
 {
     char program[512], words[NEXT];
+
+    add(r, "%s run %s%s%s%s%s-- %s", tb_program("twinbit", program, sizeof(program)), times,
+        rb->rep->run[0].options, level_of(rb, r), more, more[0] ? " " : "", job(rb, 0, words));
+}
+
+static void two_runs(const struct report_builder *rb, struct root *r, const char *more)
+{
+    const char *folder = r->r.next[0] ? "{ " : "";
+    char program[512], name[32];
 
     (void)tb_program("twinbit", program, sizeof(program));
-    change_folder(rb, r);
-    if (same_settings(rb)) {
-        char times[40];
-        add(r, "%s run %s%s%s%s -- %s", program, how_often(rb, times, sizeof(times)),
-            rb->rep->run[0].options, level_of(rb, r), more, job(rb, 0, words));
-        return;
-    }
-    const char *folder = r->r.next[0] ? "{ " : "";
+    free_name(rb, name, sizeof(name));
     add(r, "%s", folder);
-    one_of_two(rb, r, 0, program, more);
-    one_of_two(rb, r, 1, program, more);
-    add(r, "%s diff next-a.twinbit next-b.twinbit%s", program, folder[0] ? "; }" : "");
+    one_of_two(rb, r, 0, program, more, name);
+    one_of_two(rb, r, 1, program, more, name);
+    add(r, "%s diff %s-a.twinbit %s-b.twinbit%s", program, name, name, folder[0] ? "; }" : "");
+    if (rb->settings_cut)
+        evidence(r, "next: too many variables of the environment differ for one command: it sets "
+                    "some of them");
 }
 
-/* Run A again and again, with its own variables: does it come without what the runs differ in? */
-static void repeat(const struct report_builder *rb, struct root *r)
+/* The comparison once more, recorded with @more: @times where the runs had one command line,
+ * options and environment; else each with its own, and diff */
+static void compare_again(const struct report_builder *rb, struct root *r, const char *times,
+                          const char *more)
 {
-    char program[512], words[NEXT];
+    char poison[40];
+    bool same = same_settings(rb);
 
     change_folder(rb, r);
-    add_setting(rb, r, 0);
-    add(r, "%s run -n 3 %s%s--inputs -- %s", tb_program("twinbit", program, sizeof(program)),
-        rb->rep->run[0].options, level_of(rb, r), job(rb, 0, words));
+    if (by_poison(rb, r, poison, sizeof(poison))) {
+        add_setting(rb, r, 0);
+        several_runs(rb, r, poison, more);
+        if (!same)
+            evidence(r, "next: run A's command is enough: --poison runs it three times and "
+                        "compares it with itself");
+    } else if (same) {
+        several_runs(rb, r, times, more);
+    } else {
+        two_runs(rb, r, more);
+    }
 }
 
+static void pair_of_runs(const struct report_builder *rb, struct root *r, const char *more)
+{
+    compare_again(rb, r, "-n 2 ", more);
+}
+
+/* bisect knows one command and no pins: of other runs, every operator around that step */
 static void bisect(const struct report_builder *rb, struct root *r)
 {
-    char program[512], words[NEXT];
+    const char *options = rb->rep->run[0].options;
+    char program[512], words[NEXT], steps[64];
 
+    if (!same_settings(rb) || poisons(rb, NULL) || strstr(options, "--pin ")) {
+        pair_of_runs(rb, r, steps_of(r, steps, sizeof(steps)));
+        return;
+    }
     change_folder(rb, r);
-    add(r, "%s bisect %s-- %s", tb_program("twinbit", program, sizeof(program)),
-        rb->rep->run[0].options, job(rb, 0, words));
+    add(r, "%s bisect %s-- %s", tb_program("twinbit", program, sizeof(program)), options,
+        job(rb, 0, words));
 }
 
 /* " --snapshot NAME" */
@@ -176,24 +235,52 @@ static void ask_snapshot(const struct tb_event_name *n, char *out, size_t size)
     (void)snprintf(out, size, " --snapshot %s", tb_shell_word(name, word, sizeof(word)));
 }
 
-static void with_snapshots(const struct report_builder *rb, struct root *r)
+static const struct tb_diff_place *place_of(const struct root *r)
 {
-    const struct tb_diff_place *p = r->r.a.name_known ? &r->r.a : &r->r.b;
-    const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
-    char options[NEXT], name[TB_EVENT_NAME_TEXT], of[NEXT] = "", writer[NEXT] = "";
+    return r->r.a.name_known ? &r->r.a : &r->r.b;
+}
 
-    if (is_node(r) || asked_before(rb, tb_event_name_short(&p->name, name, sizeof(name)))) {
-        if (!recorded_inputs(rb))
-            pair_of_runs(rb, r, "--inputs");
-        return;
-    }
-    ask_snapshot(&p->name, of, sizeof(of));
+/* Can the bytes of the root's event be had, and were they not asked for yet? */
+static bool can_ask(const struct report_builder *rb, const struct root *r)
+{
+    const struct tb_diff_place *p = place_of(r);
+    char name[TB_EVENT_NAME_TEXT];
+
+    return p->name_known && !is_node(r) &&
+           !asked_before(rb, tb_event_name_short(&p->name, name, sizeof(name)));
+}
+
+/* @first: options before those that ask for the bytes */
+static void ask(const struct report_builder *rb, struct root *r, const char *first)
+{
+    const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
+    char options[NEXT], of[NEXT] = "", writer[NEXT] = "", steps[64];
+
+    ask_snapshot(&place_of(r)->name, of, sizeof(of));
     if (r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known)
         ask_snapshot(&w->name, writer, sizeof(writer));
-    uint64_t to = p->name.step, from = to ? to - 1 : 0;
-    (void)snprintf(options, sizeof(options), "--inputs --steps %" PRIu64 "..%" PRIu64 "%s%s", from,
-                   to, of, writer);
+    (void)snprintf(options, sizeof(options), "%s%s%s%s", first, steps_of(r, steps, sizeof(steps)),
+                   of, writer);
     pair_of_runs(rb, r, options);
+}
+
+/* All that can be seen was: does it come again? Not -n 3: with the bytes, which it would lack */
+static void repeat(const struct report_builder *rb, struct root *r)
+{
+    bool other = !same_settings(rb) || r->r.cause == TB_CAUSE_UNINITIALISED;
+
+    if (other && r->r.elements_known && !is_node(r) && place_of(r)->name_known)
+        ask(rb, r, "--inputs ");
+    else
+        compare_again(rb, r, "-n 3 ", "--inputs");
+}
+
+static void with_snapshots(const struct report_builder *rb, struct root *r)
+{
+    if (can_ask(rb, r))
+        ask(rb, r, "--inputs ");
+    else if (!recorded_inputs(rb) || r->r.cause == TB_CAUSE_UNINITIALISED)
+        pair_of_runs(rb, r, "--inputs");
 }
 
 /* The software device says itself what is not ordered; on a GPU runs are alike once each launch is
@@ -213,24 +300,27 @@ static void prove_race(const struct report_builder *rb, struct root *r)
     else
         add(r, "CUDA_LAUNCH_BLOCKING=1 %s run -n 3 %s%s-- %s",
             tb_program("twinbit", program, sizeof(program)), run->options, level_of(rb, r), words);
+    if (!same_settings(rb))
+        evidence(r, "next: run %c's command is enough: the race is in it, whatever the other does",
+                 r->r.race.in_b ? 'B' : 'A');
 }
 
 /* What the host did otherwise: the lines of its Python code, or what it got from the device */
 static void look_at_host(const struct report_builder *rb, struct root *r)
 {
-    uint64_t from = r->r.step ? r->r.step - 1 : 0;
-    char options[128];
+    bool stack = !r->r.stack[0] && is_python(rb);
+    char options[128], steps[64];
 
-    if (!r->r.stack[0] && is_python(rb))
-        (void)snprintf(options, sizeof(options), "--stack --steps %" PRIu64 "..%" PRIu64, from,
-                       r->r.step);
-    else if (!recorded_inputs(rb))
-        (void)snprintf(options, sizeof(options), "--inputs");
-    else {
+    if (r->r.cause == TB_CAUSE_HOST_VALUE && !r->r.elements_known && can_ask(rb, r)) {
+        ask(rb, r, stack ? "--inputs --stack " : "--inputs "); /* a value shows in bytes */
+    } else if (stack) {
+        (void)snprintf(options, sizeof(options), "--stack %s", steps_of(r, steps, sizeof(steps)));
+        pair_of_runs(rb, r, options);
+    } else if (!recorded_inputs(rb)) {
+        pair_of_runs(rb, r, "--inputs");
+    } else {
         repeat(rb, r);
-        return;
     }
-    pair_of_runs(rb, r, options);
 }
 
 static void propose(const struct report_builder *rb, struct root *r)
@@ -259,7 +349,7 @@ static void propose(const struct report_builder *rb, struct root *r)
     }
     if (r->r.tensor.known && !r->r.elements_known && named)
         with_snapshots(rb, r);
-    else if (r->r.elements_known)
+    else if (r->r.elements_known || r->r.cause == TB_CAUSE_UNINITIALISED)
         repeat(rb, r);
     else
         bisect(rb, r);

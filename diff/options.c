@@ -25,6 +25,17 @@ static bool pins(const char *line, char *out, size_t size)
     return true;
 }
 
+/* How work of a GPU was seen: with the other tap it might not be */
+static size_t tap(struct tb_trace *t, char *out, size_t size)
+{
+    const char *which = tb_trace_meta(t, "cuda.tap"), *when = tb_trace_meta(t, "cuda.enqueue");
+
+    if (!which || strcmp(which, "cupti") != 0)
+        return 0;
+    bool deferred = when && strcmp(when, "deferred") == 0;
+    return (size_t)snprintf(out, size, "--tap cupti %s", deferred ? "--enqueue deferred " : "");
+}
+
 void run_options(struct tb_trace *t, char *out, size_t size)
 {
     const char *device = tb_trace_meta(t, "device"), *asked = tb_trace_meta(t, "pins.asked");
@@ -33,6 +44,7 @@ void run_options(struct tb_trace *t, char *out, size_t size)
     out[0] = 0;
     if (device && !device[strspn(device, "abcdefghijklmnopqrstuvwxyz")])
         n = (size_t)snprintf(out, size, "--device %.16s ", device);
+    n += tap(t, out + n, size - n);
     if (asked && !pins(asked, out + n, size - n))
         out[n] = 0;
 }

@@ -560,22 +560,31 @@ static void test_report__next_leads_on(void **state)
     struct job a = job_defaults(), b = faulty(JOB_ARGS, 1);
     struct tb_diff_report *r = compare(&a, &b);
 
-    assert_non_null(strstr(r->roots[0].next, "--stack --steps 0..1 -- python train.py"));
+    assert_string_equal(r->roots[0].next,
+                        "twinbit run -n 2 --inputs --stack --steps 0..1 --snapshot "
+                        "'1/forward:model.drop/aten::mul.Tensor#0' -- python train.py");
     tb_diff_free(r);
     a.argv = b.argv = "./train";
     r = compare(&a, &b);
+    assert_string_equal(r->roots[0].next, "twinbit run -n 2 --inputs --steps 0..1 --snapshot "
+                                          "'1/forward:model.drop/aten::mul.Tensor#0' -- ./train");
+    tb_diff_free(r);
+    a.key = b.key = "snapshots"; /* and once they are known it does not lead back here */
+    a.value = b.value = "1/forward:model.drop/aten::mul.Tensor#0";
+    r = compare(&a, &b);
     assert_string_equal(r->roots[0].next, "twinbit run -n 2 --inputs -- ./train");
     tb_diff_free(r);
-    a.key = b.key = "inputs"; /* and once they are known it does not lead back here */
+    a.key = b.key = "inputs";
     a.value = b.value = "yes";
+    b.fault = JOB_MISSING;
     r = compare(&a, &b);
     assert_string_equal(r->roots[0].next, "twinbit run -n 3 --inputs -- ./train");
     tb_diff_free(r);
     job_clean();
 }
 
-/* With what the runs differ in held fast: does it come all the same? */
-static void test_report__next_repeats_a_run_as_it_was(void **state)
+/* What the runs differ in may be why: the comparison comes again, each run with its own. */
+static void test_report__next_repeats_both_as_they_were(void **state)
 {
     (void)state;
     struct job a = job_defaults(), b = faulty(JOB_OUTPUT, 1);
@@ -586,7 +595,11 @@ static void test_report__next_repeats_a_run_as_it_was(void **state)
     struct tb_diff_report *r = compare(&a, &b);
     assert_true(r->roots[0].elements_known);
     assert_string_equal(r->roots[0].next,
-                        "SEED='it is 1' twinbit run -n 3 --inputs -- python train.py");
+                        "SEED='it is 1' twinbit run --force --inputs --steps 0..1 --snapshot "
+                        "'1/forward:model.fc/aten::addmm#1' -o next-a.twinbit -- python train.py; "
+                        "SEED='2' twinbit run --force --inputs --steps 0..1 --snapshot "
+                        "'1/forward:model.fc/aten::addmm#1' -o next-b.twinbit -- python train.py; "
+                        "twinbit diff next-a.twinbit next-b.twinbit");
     tb_diff_free(r);
     job_clean();
 }
@@ -771,7 +784,7 @@ int main(void)
         cmocka_unit_test(test_report__threads_are_known_by_what_they_do),
         cmocka_unit_test(test_report__threads_explain_what_adds_up),
         cmocka_unit_test(test_report__next_leads_on),
-        cmocka_unit_test(test_report__next_repeats_a_run_as_it_was),
+        cmocka_unit_test(test_report__next_repeats_both_as_they_were),
         cmocka_unit_test(test_report__next_goes_to_the_folder_of_the_job),
         cmocka_unit_test(test_report__bad_input_is_one_line),
         cmocka_unit_test(test_report__a_flipped_byte_is_corruption_never_a_divergence),
