@@ -29,6 +29,7 @@ struct verify {
     char python[4096];                   /* "": none */
     char numpy[64], torch[64], cuda[64]; /* versions; "-": not there, "": not known */
     bool own;                            /* the job is ours */
+    bool isolated;                       /* its Python keeps our part out */
 };
 
 /* ---------------------------------------------------------------- the job */
@@ -95,6 +96,7 @@ static enum tb_status record(struct verify *v, char *const *argv, char trace[409
     }
     (void)snprintf(trace, 4096, "%.4000s/verify.twinbit", v->folder);
     rec.level = TB_CLI_LEVEL_BOUNDARY;
+    v->isolated = tb_isolated(argv) != 0;
     rec.argv = argv;
     rec.pins = v->plan;
     rec.quiet = true;
@@ -180,6 +182,9 @@ static const char *no_reading(const struct verify *v, const struct tb_pin *pin)
     bool torch =
         in_group(pin, "torch") || in_group(pin, "data") || pin->reader == TB_PIN_READER_TORCH;
 
+    if (v->isolated && (torch || pin->reader == TB_PIN_READER_PYTHON))
+        return "its Python does not read PYTHONPATH (-I, -E), or loads no site (-S): twinbit's "
+               "part was not in; leave the option out";
     if (v->own && !v->python[0] && (torch || pin->reader == TB_PIN_READER_PYTHON))
         return "no python was found";
     if (strncmp(pin->id, "python.numpy", 12) == 0 && v->numpy[0] == '-')

@@ -68,6 +68,10 @@ enum tb_status tb_collector_run(const struct tb_collector_options *options,
                                 struct tb_collector_result *result,
                                 struct tb_error *err) TB_MUST_CHECK;
 
+/** tb_isolated - the option by which the Python that this command line starts keeps our part out:
+ * 'I', 'E' or 'S'; 0: none does, or it starts no Python. Threads: any. Allocate: no. */
+char tb_isolated(char *const *argv);
+
 /** tb_caches_need - TB_ERR_NOTFOUND if the trace has no frozen folder of the pin @id */
 enum tb_status tb_caches_need(struct tb_trace *t, const char *id,
                               struct tb_error *err) TB_MUST_CHECK;

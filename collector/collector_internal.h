@@ -250,8 +250,11 @@ void tb_pins_message(struct tb_pins *p, pid_t pid, uint32_t index, const char *t
  * tb_pins_text - text "pins" of the trace (store/FORMAT.md), malloc'ed; NULL: no pins, no memory
  */
 char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, size_t *n);
-/** tb_pins_report - a line for each pin that is not as asked, and one for all */
-void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char *text), void *arg);
+/** tb_pins_report - a line for each pin that is not as asked, and one for all; @argv: of the job */
+void tb_pins_report(const struct tb_pins *p, char *const *argv,
+                    void (*line)(void *arg, const char *text), void *arg);
+/** tb_isolated_report - isolated.c: a line if the job's Python kept our part out */
+void tb_isolated_report(char *const *argv, void (*line)(void *arg, const char *text), void *arg);
 
 /* ---------------------------------------------------------------- drain.c */
 

@@ -148,11 +148,13 @@ static bool warns(enum tb_pin_state state)
 }
 
 /* @n: held, of all, given, not as asked, not kept, unseen, unbuilt */
-static void sum_up(const struct tb_pins *p, const uint32_t n[7], char *out, size_t size)
+static void sum_up(const struct tb_pins *p, char *const *argv, const uint32_t n[7], char *out,
+                   size_t size)
 {
-    static const char *const what[] = {
+    const char *const what[] = {
         "given to libraries that do not tell", "not as asked", "that were to stay and did not",
-        "of what the job did not use", "that this version cannot set"};
+        tb_isolated(argv) ? "that nothing told of" : "of what the job did not use",
+        "that this version cannot set"};
     size_t used = (size_t)snprintf(out, size, "pins (%s): %u of %u seen to hold",
                                    tb_pin_profile_text(p->plan->profile)->name, n[0], n[1]);
 
@@ -161,7 +163,8 @@ static void sum_up(const struct tb_pins *p, const uint32_t n[7], char *out, size
             used += (size_t)snprintf(out + used, size - used, ", %u %s", n[2 + i], what[i]);
 }
 
-void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char *text), void *arg)
+void tb_pins_report(const struct tb_pins *p, char *const *argv,
+                    void (*line)(void *arg, const char *text), void *arg)
 {
     uint32_t held = 0, given = 0, unseen = 0, unbuilt = 0, told = 0, asked = 0, kept = 0;
     const struct tb_pins_row *r;
@@ -197,7 +200,8 @@ void tb_pins_report(const struct tb_pins *p, void (*line)(void *arg, const char 
     }
     if (!asked)
         return;
-    sum_up(p,
+    tb_isolated_report(argv, line, arg);
+    sum_up(p, argv,
            (const uint32_t[]){held, asked, given, asked - held - given - unseen - unbuilt, kept,
                               unseen, unbuilt},
            text, sizeof(text));

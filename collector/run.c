@@ -575,7 +575,7 @@ static void close_trace(struct tb_col *c, struct tb_collector_result *result)
     if (tb_caches_store(c->caches, c->store, c->pins, c->job.pid, &err) != TB_OK)
         keep_line(c, err.text);
     store_pins(c);
-    tb_pins_report(c->pins, report_line, c);
+    tb_pins_report(c->pins, c->o->argv, report_line, c);
     tb_caches_report(c->caches, report_line, c);
     tb_draws_report(c->draws, report_line, c);
     if (tb_store_flush(c->store, &err) != TB_OK) /* said when it is closed */

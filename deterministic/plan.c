@@ -1,8 +1,11 @@
 #include "deterministic/plan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* What strings of the plan point into */
 struct tb_pin_text_list {
@@ -256,15 +259,38 @@ static enum tb_status take_line(struct tb_pin_plan *p, char *line, const char *p
     return kept ? take_item(p, line, kept, err) : no_memory(err);
 }
 
-static enum tb_status take_file(struct tb_pin_plan *p, const char *path, struct tb_error *err)
+/* A file and nothing else: a named pipe would make us wait for who writes it, a device never ends
+ */
+static enum tb_status open_file(FILE **out, const char *path, struct tb_error *err)
 {
-    FILE *f = fopen(path, "re");
-    char line[MAX_LINE];
-    enum tb_status st = TB_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
 
-    if (!f)
+    if (fd < 0)
         return tb_fail_sys(err, errno == ENOENT ? TB_ERR_NOTFOUND : TB_ERR_IO, errno,
                            "cannot read the file of pins '%s'", path);
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        (void)close(fd);
+        return tb_fail(err, TB_ERR_IO,
+                       "cannot read the file of pins '%s': it is no regular file; write the pins "
+                       "into one",
+                       path);
+    }
+    if (!(*out = fdopen(fd, "r"))) {
+        (void)close(fd);
+        return no_memory(err);
+    }
+    return TB_OK;
+}
+
+static enum tb_status take_file(struct tb_pin_plan *p, const char *path, struct tb_error *err)
+{
+    FILE *f = NULL;
+    char line[MAX_LINE];
+    enum tb_status st = open_file(&f, path, err);
+
+    if (st != TB_OK)
+        return st;
     for (unsigned number = 1; st == TB_OK && fgets(line, sizeof(line), f); number++) {
         if (!strchr(line, '\n') && !feof(f))
             st = tb_fail(err, TB_ERR_ARG, "%s:%u: a line of more than %d bytes", path, number,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -237,7 +238,11 @@ static void test_plan__a_teams_file_has_an_item_a_line(void **state)
                    ".pins:2: there is no pin 'torch.sed': was 'torch.seed' meant?");
     (void)unlink(path);
     assert_refused(path, TB_ERR_NOTFOUND, "cannot read the file of pins");
-    assert_refused("./", TB_ERR_IO, "cannot read the file of pins");
+    assert_refused("./", TB_ERR_IO, "it is no regular file");
+    assert_int_equal(mkfifo(path, 0600), 0); /* nobody ever writes into it */
+    assert_refused(path, TB_ERR_IO, "it is no regular file; write the pins into one");
+    (void)unlink(path);
+    assert_refused("/dev/zero", TB_ERR_IO, "it is no regular file");
 }
 
 static void test_plan__bad_words_are_refused(void **state)
