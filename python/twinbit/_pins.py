@@ -239,6 +239,15 @@ def _wraps(inner):
     return named
 
 
+def _hide(error):
+    """Our own frames at the head of its traceback: with a bare `raise` behind it (Python 3.11 and later) the job sees none of
+    them, and its traceback is as it would be without us."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN):
+        trace = trace.tb_next
+    error.__traceback__ = trace
+
+
 def _stands_for(module, name, function):
     """In place of the other under its name, by which pickle finds it."""
     function.__module__, function.__qualname__ = module.__name__, name
@@ -272,8 +281,7 @@ def _wrap_seed(module, name, pin):
     inner = getattr(module, name)
     pinned = _value(pin)
 
-    @_wraps(inner)
-    def seed(*args, **kwargs):
+    def taken(args, kwargs):
         if _by_torch() or _asking and _asking[-1] is _OURS:
             return inner(*args, **kwargs)
         asked = _seed_in(args, kwargs)
@@ -291,6 +299,14 @@ def _wrap_seed(module, name, pin):
             _asked[pin] = _told_seed(outer), _where()
             _seeded(pin).send()
         return _inside(outer, inner, (_seed(pin),), {}) if forced else result
+
+    @_wraps(inner)
+    def seed(*args, **kwargs):
+        try:
+            return taken(args, kwargs)
+        except BaseException as error:
+            _hide(error)
+            raise
 
     _stands_for(module, name, seed)
     return inner
@@ -313,10 +329,13 @@ def _wrap_seeded(owner, name):
 
     @_wraps(inner)
     def seeded(*args, **kwargs):
-        if _by_torch():
+        try:
+            if not _by_torch():
+                args, kwargs = _given(args, kwargs)
             return inner(*args, **kwargs)
-        args, kwargs = _given(args, kwargs)
-        return inner(*args, **kwargs)
+        except BaseException as error:
+            _hide(error)
+            raise
 
     _stands_for(owner, name, seeded)
 
@@ -327,8 +346,12 @@ def _wrap_instances(random):
 
     @_wraps(inner)
     def seed(self, *args, **kwargs):
-        args, kwargs = _given(args, kwargs)
-        return inner(self, *args, **kwargs)
+        try:
+            args, kwargs = _given(args, kwargs)
+            return inner(self, *args, **kwargs)
+        except BaseException as error:
+            _hide(error)
+            raise
 
     random.Random.seed = seed
 
@@ -435,7 +458,11 @@ def _wrap_setter(C, pin, getter, setter):
         if _force and pinned is not None and _early == "set" and args and str(args[0]) != pinned:
             _asked[pin] = str(args[0]), _where()
             return None
-        result = inner(*args, **kwargs)
+        try:
+            result = inner(*args, **kwargs)
+        except BaseException as error:
+            _hide(error)
+            raise
         after = _get(getter)
         if after != before and _by_worker():
             _first[pin] = after  # its workers take one thread each
@@ -580,7 +607,11 @@ def _after_dataloader(module):
 
     @_wraps(inner)
     def __init__(self, loader):
-        inner(self, loader)
+        try:
+            inner(self, loader)
+        except BaseException as error:
+            _hide(error)
+            raise
         try:
             _told_loader(self, loader)
         except Exception:
@@ -887,7 +918,11 @@ class _Loader:
 
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self.inner
-        self.inner.exec_module(module)
+        try:
+            self.inner.exec_module(module)
+        except BaseException as error:  # Python takes its own frames of an import out, where ours do not part them
+            _hide(error)
+            raise
         self.run(module)
 
     def run(self, module):
