@@ -123,10 +123,14 @@ bool tb_cli_one_file(const char *a, const char *b)
 enum tb_status tb_cli_scratch_make(const char *name, char *out, size_t size, struct tb_error *err)
 {
     const char *tmp = getenv("TMPDIR");
-    int n = snprintf(out, size, "%s/twinbit-%s-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp", name);
+    const char *base = tmp && tmp[0] == '/' ? tmp : "/tmp";
+    int n = snprintf(out, size, "%s/twinbit-%s-XXXXXX", base, name);
 
-    if (n > 0 && (size_t)n < size && mkdtemp(out))
+    tb_leftover_clear(base);
+    if (n > 0 && (size_t)n < size && mkdtemp(out)) {
+        tb_leftover_own(out);
         return TB_OK;
+    }
     enum tb_status st = tb_fail_sys(err, TB_ERR_IO, errno, "cannot make folder '%.200s'", out);
     out[0] = 0;
     return st;

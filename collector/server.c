@@ -58,8 +58,11 @@ static bool make_folder(struct tb_server *s)
         if (!places[i] || places[i][0] != '/' || strlen(places[i]) > sizeof(s->folder) - 20)
             continue;
         (void)snprintf(s->folder, sizeof(s->folder), "%.60s/twinbit-XXXXXX", places[i]);
-        if (mkdtemp(s->folder)) /* 0700 */
+        tb_leftover_clear(places[i]);
+        if (mkdtemp(s->folder)) { /* 0700 */
+            tb_leftover_own(s->folder);
             return true;
+        }
     }
     return false;
 }
@@ -407,7 +410,9 @@ void tb_server_close(struct tb_server *s)
     tb_images_close(s->images);
     if (s->build.event >= 0)
         (void)close(s->build.event);
-    if (s->folder[0])
+    if (s->folder[0]) {
+        tb_leftover_disown(s->folder);
         (void)rmdir(s->folder);
+    }
     free(s);
 }

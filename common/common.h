@@ -119,4 +119,15 @@ char *tb_program(const char *name, char *out, size_t size);
 const char *tb_shell_next(const char *line, char *word, size_t size);
 bool tb_shell_again(const char *line, char *out, size_t size);
 
+/**
+ * tb_leftover_own    - this process owns @folder, which it has made: a file in it says so
+ * tb_leftover_disown - remove that file
+ * tb_leftover_clear  - remove the folders in @base, which may be NULL, of owners that are dead: of
+ * this user, and known to no process that lives
+ * Threads: any.
+ */
+void tb_leftover_own(const char *folder);
+void tb_leftover_disown(const char *folder);
+void tb_leftover_clear(const char *base);
+
 #endif

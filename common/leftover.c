@@ -1,0 +1,176 @@
+/*
+ * Folders that a twinbit which was killed has left: each holds a file that says whose it is, and
+ * the next twinbit of the same user takes those of dead ones away. In doubt a folder stays.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/common.h"
+
+#define OWNER "owner"
+#define ENVIRONMENT (1u << 20)
+
+/* struct owner - a process, and the kernel and the namespace in which its number means it */
+struct owner {
+    long pid;
+    unsigned long long start;
+    char boot[48], space[48];
+};
+
+/* Up to @size - 1 bytes of /proc/@pid/@file, a NUL after them; -1 if it cannot be read */
+static ssize_t read_proc(long pid, const char *file, char *out, size_t size)
+{
+    char path[64];
+    size_t n = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%ld/%s", pid, file);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return -1;
+    n = fread(out, 1, size - 1, f);
+    (void)fclose(f);
+    out[n] = 0;
+    return (ssize_t)n;
+}
+
+/* When it was started, in ticks since the machine was; the 22nd field. false: there is none */
+static bool started(long pid, unsigned long long *start)
+{
+    char text[1024];
+    const char *p = read_proc(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+
+    for (int field = 2; p && field < 22; field++)
+        p = (p = strchr(p, ' ')) ? p + 1 : NULL;
+    return p && sscanf(p, "%llu", start) == 1;
+}
+
+static bool here(struct owner *o)
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    *o = (struct owner){.pid = (long)getpid()};
+    bool ok = f && fscanf(f, "%47s", o->boot) == 1;
+    if (f)
+        (void)fclose(f);
+    ssize_t n = readlink("/proc/self/ns/pid", o->space, sizeof(o->space) - 1);
+    return ok && n > 0 && started(o->pid, &o->start);
+}
+
+void tb_leftover_own(const char *folder)
+{
+    struct owner me;
+    char path[4200];
+
+    if (!here(&me))
+        return;
+    (void)snprintf(path, sizeof(path), "%.4000s/" OWNER, folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    (void)dprintf(fd, "%ld %llu %s %s\n", me.pid, me.start, me.boot, me.space);
+    (void)close(fd);
+}
+
+void tb_leftover_disown(const char *folder)
+{
+    char path[4200];
+
+    (void)snprintf(path, sizeof(path), "%.4000s/" OWNER, folder);
+    (void)unlink(path);
+}
+
+/* "twinbit-XXXXXX", "twinbit-bisect-pins-XXXXXX" */
+static bool is_ours(const char *name)
+{
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    size_t n = strlen(name);
+
+    return strncmp(name, "twinbit-", 8) == 0 && n >= 14 && name[n - 7] == '-' &&
+           strspn(name + n - 6, letters) == 6;
+}
+
+/* A folder and its file that only this user may write; false: it is none, or another's */
+static bool read_owner(int place, const char *name, struct owner *o)
+{
+    char text[256];
+    struct stat st;
+    ssize_t n = -1;
+    int folder = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (folder < 0)
+        return false;
+    bool mine = fstat(folder, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 077);
+    int fd = mine ? openat(folder, OWNER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+        n = read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        (void)close(fd);
+    (void)close(folder);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    return sscanf(text, "%ld %llu %47s %47s", &o->pid, &o->start, o->boot, o->space) == 4;
+}
+
+/* Of another machine, before its start, or of another namespace nobody can tell from here */
+static bool is_dead(const struct owner *o, const struct owner *me)
+{
+    unsigned long long start = 0;
+
+    if (strcmp(o->boot, me->boot) != 0 || strcmp(o->space, me->space) != 0 || o->pid <= 0)
+        return false;
+    return !started(o->pid, &start) || start != o->start;
+}
+
+/* Does a process of the job live on, that knows the folder by its environment? */
+static bool is_known(const char *path)
+{
+    char *text = malloc(ENVIRONMENT);
+    DIR *d = text ? opendir("/proc") : NULL;
+    bool known = !d;
+
+    for (struct dirent *e; !known && d && (e = readdir(d));) {
+        long pid = strtol(e->d_name, NULL, 10);
+        ssize_t n = pid > 0 ? read_proc(pid, "environ", text, ENVIRONMENT) : -1;
+        known = n > 0 && memmem(text, (size_t)n, path, strlen(path));
+    }
+    if (d)
+        (void)closedir(d);
+    free(text);
+    return known;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void clear_one(int place, const char *base, const char *name, const struct owner *me)
+{
+    struct owner o;
+    char path[4200];
+
+    if (!is_ours(name) || !read_owner(place, name, &o) || !is_dead(&o, me))
+        return;
+    int n = snprintf(path, sizeof(path), "%s/%s", base, name);
+    if (n > 0 && (size_t)n < sizeof(path) && !is_known(path))
+        (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+void tb_leftover_clear(const char *base)
+{
+    struct owner me;
+    DIR *d = base && base[0] == '/' && here(&me) ? opendir(base) : NULL;
+
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));)
+        clear_one(dirfd(d), base, e->d_name, &me);
+    (void)closedir(d);
+}
