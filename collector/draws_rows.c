@@ -45,11 +45,16 @@ static void count_seed(struct tb_draws_counts *c, const struct tb_preload_event 
                        e->module[0] ? e->module : "?", (unsigned long long)e->offset);
 }
 
-/* of a loader's indices: _data.py, _END */
-static bool is_end_of_pass(const struct tb_preload_event *e)
+/* of a loader's indices: _data.py, _END; of an iterator's results: _order.py, _ENDED */
+static bool is_end(const struct tb_preload_event *e)
 {
     const struct tb_preload_record *r = e->record;
-    return r->kind == TB_PRELOAD_INDICES && r->payload == 1 && *(const char *)e->payload == 'E';
+    int32_t number = 0;
+
+    if (r->kind == TB_PRELOAD_COMPLETION && r->payload == sizeof(number))
+        memcpy(&number, e->payload, sizeof(number));
+    return number == -2 ||
+           (r->kind == TB_PRELOAD_INDICES && r->payload == 1 && *(const char *)e->payload == 'E');
 }
 
 /* Of one stream they have an order, streams among each other have none: threads write at once. */
@@ -62,7 +67,7 @@ static void count_decision(struct tb_draws_counts *c, const struct tb_preload_ev
     if (r->kind == TB_PRELOAD_PARTED && c->parted++ == 0)
         (void)snprintf(c->first_parted, sizeof(c->first_parted), "%.*s", (int)r->payload,
                        (const char *)e->payload);
-    o->decisions += !is_end_of_pass(e);
+    o->decisions += !is_end(e);
     o->put_back += (r->marks & TB_PRELOAD_PUT_BACK) != 0;
     o->hash += tb_preload_mix(tb_preload_mix(r->asked, r->n), r->hash);
     if (r->kind == TB_PRELOAD_PASS && r->payload == 21) { /* _data.py, _told_pass() */

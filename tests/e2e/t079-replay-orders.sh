@@ -219,3 +219,13 @@ pin k.twinbit
 contains pin "observed 3 hand-outs"
 expect 0 "$TWINBIT" replay --force -o c.twinbit k.twinbit -- "$PYTHON" kinds.py
 matches err 'orders are not as recorded, the first: .* at kinds.py:[0-9]+: .*'
+
+# that there are no more results is no hand-out
+expect 0 run -o t.twinbit --pin observe -- "$PYTHON" -c '
+import multiprocessing.pool
+with multiprocessing.pool.ThreadPool(2) as p:
+    print(sorted(p.imap_unordered(abs, range(9))))'
+pin t.twinbit
+contains pin "observed 9 hand-outs, "
+expect 0 "$TWINBIT" replay --force -o c.twinbit t.twinbit
+lacks err "not as recorded"
