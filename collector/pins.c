@@ -122,6 +122,14 @@ static bool set_variables(struct tb_pins *p, size_t i, char **env, size_t *count
     return true;
 }
 
+/* The blocks that glibc keeps for each thread are not filled: then it keeps none */
+static bool fill_small_blocks(const struct tb_pins *p, size_t i, char **env, size_t *count)
+{
+    return strcmp(p->plan->choice[i].pin->id, "system.malloc_fill") != 0 || p->jobs[i] ||
+           tb_environment_set(env, count, "GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", ':',
+                              false);
+}
+
 size_t tb_pins_room(const struct tb_pins *p)
 {
     return p ? 2 * p->plan->count + 3 : 0;
@@ -194,7 +202,8 @@ bool tb_pins_environment(struct tb_pins *p, char **env, size_t *count, const cha
         const struct tb_pin_choice *c = &p->plan->choice[i];
         if (c->request != TB_PIN_SET)
             continue;
-        if (c->pin->mechanism == TB_PIN_ENV && !set_variables(p, i, env, count))
+        if (c->pin->mechanism == TB_PIN_ENV &&
+            (!set_variables(p, i, env, count) || !fill_small_blocks(p, i, env, count)))
             return false;
         if (strcmp(c->pin->id, "system.umask") == 0)
             look_at_umask(p, i);
