@@ -298,7 +298,7 @@ def _wrap_seed(module, name, pin):
         if pin not in _asked:
             _asked[pin] = _told_seed(outer), _where()
             _seeded(pin).send()
-        return _inside(outer, inner, (_seed(pin),), {}) if forced else result
+        return _inside(outer, inner, (_mix(_seed(pin), _generation),), {}) if forced else result
 
     @_wraps(inner)
     def seed(*args, **kwargs):
@@ -401,9 +401,13 @@ def _after_spawn(module):
     module.prepare = prepare
 
 
+_SEED_PINS = ("python.numpy_legacy", "torch.seed", "torch.seed_cuda")
+
+
 def _number_children():
-    """From the start: a child that imports random only after its fork must not draw what its parent draws."""
-    if _value("python.random") is None:
+    """From the start: a child that imports random only after its fork must not draw what its parent draws, and neither must
+    one whose own seed is not taken."""
+    if _value("python.random") is None and not (_force and any(_value(pin) is not None for pin in _SEED_PINS)):
         return {}
     os.register_at_fork(before=_count_fork, after_in_child=lambda: _number_child(_forks))
     return {"multiprocessing.spawn": _after_spawn}
@@ -446,6 +450,27 @@ def _get(name):
         return None
 
 
+def _is_taken(pin, args, kwargs):
+    """Does torch take this value? Others are given to it: the job is to see what torch says of them."""
+    if len(args) != 1 or any(name != "warn_only" or type(value) is not bool for name, value in kwargs.items()):
+        return False
+    if pin == "cpu.torch_interop_threads" and pin in _asked:
+        return False  # a second time is an error
+    if pin.startswith("cpu."):
+        return type(args[0]) is int and 0 < args[0] < 1 << 31
+    return type(args[0]) is bool
+
+
+def _refused(pin, inner, getter, args, kwargs):
+    """Forced: the setting stays, and what torch would have refused is refused."""
+    if not _is_taken(pin, args, kwargs):
+        before, warn = _get(getter), _get("_get_deterministic_algorithms_warn_only")
+        inner(*args, **kwargs)
+        more = {"warn_only": warn} if pin == "torch.deterministic" else {}
+        inner(*before if isinstance(before, tuple) else (before,), **more)
+    _asked[pin] = str(args[0] if args else next(iter(kwargs.values()))), _where()
+
+
 def _wrap_setter(C, pin, getter, setter):
     inner = getattr(C, setter, None)
     if inner is None:
@@ -455,10 +480,9 @@ def _wrap_setter(C, pin, getter, setter):
     def set_flag(*args, **kwargs):
         before = _get(getter)
         pinned = _value(pin)
-        if _force and pinned is not None and _early == "set" and args and str(args[0]) != pinned:
-            _asked[pin] = str(args[0]), _where()
-            return None
         try:
+            if _force and pinned is not None and _early == "set" and not (args and str(args[0]) == pinned):
+                return _refused(pin, inner, getter, args, kwargs)
             result = inner(*args, **kwargs)
         except BaseException as error:
             _hide(error)
