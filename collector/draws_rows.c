@@ -45,7 +45,8 @@ static void count_seed(struct tb_draws_counts *c, const struct tb_preload_event 
                        e->module[0] ? e->module : "?", (unsigned long long)e->offset);
 }
 
-/* of a loader's indices: _data.py, _END; of an iterator's results: _order.py, _ENDED */
+/* of a loader's indices: _data.py, _END; of an iterator's results: _order.py, _ENDED;
+ * of what was cancelled: _order_async.py, _CANCELLED */
 static bool is_end(const struct tb_preload_event *e)
 {
     const struct tb_preload_record *r = e->record;
@@ -53,7 +54,7 @@ static bool is_end(const struct tb_preload_event *e)
 
     if (r->kind == TB_PRELOAD_COMPLETION && r->payload == sizeof(number))
         memcpy(&number, e->payload, sizeof(number));
-    return number == -2 ||
+    return number <= -2 ||
            (r->kind == TB_PRELOAD_INDICES && r->payload == 1 && *(const char *)e->payload == 'E');
 }
 

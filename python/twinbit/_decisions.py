@@ -106,12 +106,13 @@ def _clean(text):
 class Stream:
     """One stream. `replayed`: the run that is repeated has it, and nothing has parted from it yet."""
 
-    def __init__(self, library, kind, name, shape):
+    def __init__(self, library, kind, name, shape, scope):
         ctypes = _ctypes()
         self.kind, self.name, self.where = kind, name, where()
         self._shape = shape
         self._library, self._generation = library, _generation
-        self._key = _key(name, count(name))
+        counted = f"{name}\0{scope}" if scope else name
+        self._key = _key(counted, count(counted))
         self._at = ctypes.c_uint64(_local.__dict__.get("at", 0))
         self._address = ctypes.addressof(self._at)
         self._began = time.monotonic_ns()
@@ -178,11 +179,11 @@ class Stream:
             self._put(PARTED, 0, self._n, _clean(f"{self.name} at {self.where}: {why}").encode(errors="replace"))
 
 
-def open(kind, name, shape=""):
-    """A stream of the calling thread; None: nothing is written down."""
+def open(kind, name, shape="", scope=""):
+    """A stream of the calling thread, and in it of @scope; None: nothing is written down."""
     try:
         library = _library()
-        return Stream(library, kind, name, shape) if library else None
+        return Stream(library, kind, name, shape, scope) if library else None
     except Exception:
         return None
 

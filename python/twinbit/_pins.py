@@ -909,6 +909,7 @@ def _orders():
     ends = {
         "concurrent.futures._base": lambda module: _part("_order").after_futures(order(), module),
         "multiprocessing.pool": lambda module: _part("_order").after_pool(order(), module),
+        "asyncio.tasks": lambda module: _part("_order_async").after_tasks(order(), module),
     }
     loads = {
         "torch.utils.data.dataloader": lambda module: _part("_data").after_loader(data(), module),
@@ -919,7 +920,7 @@ def _orders():
     return {**ends, **loads}
 
 
-_OF_PYTHON = ("random", "concurrent.", "multiprocessing.")
+_OF_PYTHON = ("random", "concurrent.", "multiprocessing.", "asyncio.")
 
 
 def _is_meant(name, file):
