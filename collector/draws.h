@@ -34,7 +34,7 @@ struct tb_draws_counts {
     uint64_t parted; /* orders that a replay could not repeat */
     char first_parted[400];
     struct tb_draws_order {
-        uint64_t decisions, put_back, hash, again;
+        uint64_t decisions, put_back, hash, again, pools;
         int64_t seed, epoch; /* of a sampler's last pass */
     } order[TB_PRELOAD_DECISIONS_END - TB_PRELOAD_STREAM];
     struct tb_draws_cublas cublas;

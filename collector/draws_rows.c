@@ -68,7 +68,8 @@ static void count_decision(struct tb_draws_counts *c, const struct tb_preload_ev
     if (r->kind == TB_PRELOAD_PARTED && c->parted++ == 0)
         (void)snprintf(c->first_parted, sizeof(c->first_parted), "%.*s", (int)r->payload,
                        (const char *)e->payload);
-    o->decisions += !is_end(e);
+    o->decisions += !is_end(e) && (r->kind != TB_PRELOAD_TASK || r->payload == sizeof(uint64_t));
+    o->pools += r->kind == TB_PRELOAD_TASK && !r->payload;
     o->put_back += (r->marks & TB_PRELOAD_PUT_BACK) != 0;
     o->hash += tb_preload_mix(tb_preload_mix(r->asked, r->n), r->hash);
     if (r->kind == TB_PRELOAD_PASS && r->payload == 21) { /* _data.py, _told_pass() */
@@ -143,11 +144,15 @@ static void say_order(struct tb_pins *pins, const struct tb_preload_file *f,
         n += snprintf(text + n, sizeof(text) - (size_t)n,
                       "; %llu repeat the one before: set_epoch() was not called",
                       (unsigned long long)o->again);
+    if (o->pools)
+        n += snprintf(text + n, sizeof(text) - (size_t)n,
+                      "; not followed: workers of %llu pools of multiprocessing",
+                      (unsigned long long)o->pools);
     if (o->put_back)
         (void)snprintf(text + n, sizeof(text) - (size_t)n,
                        "; %llu put back to what they were, the job chose others",
                        (unsigned long long)o->put_back);
-    say(pins, (pid_t)f->pid, program, id, mode, o->decisions, true, text);
+    say(pins, (pid_t)f->pid, program, id, mode, o->decisions + o->pools, true, text);
 }
 
 static void say_orders(struct tb_pins *pins, const struct tb_preload_file *f,
@@ -157,6 +162,7 @@ static void say_orders(struct tb_pins *pins, const struct tb_preload_file *f,
 
     say_order(pins, f, c, "data.completion_order", TB_PRELOAD_COMPLETION,
               sorts ? TB_PRELOAD_PIN : log, "hand-outs");
+    say_order(pins, f, c, "data.pool_threads", TB_PRELOAD_TASK, log, "tasks");
     say_order(pins, f, c, "data.in_order", TB_PRELOAD_ARRIVAL, log, "arrivals");
     say_order(pins, f, c, "data.shuffle", TB_PRELOAD_INDICES, log, "batches");
     say_order(pins, f, c, "data.distributed_sampler", TB_PRELOAD_PASS, log, "passes");

@@ -272,6 +272,7 @@ const char *tb_preload_kind_name(uint16_t kind)
         {TB_PRELOAD_ARRIVAL, "arrival"},
         {TB_PRELOAD_INDICES, "indices"},
         {TB_PRELOAD_PASS, "pass of a sampler"},
+        {TB_PRELOAD_TASK, "task of a pool"},
         {TB_PRELOAD_ATOMICS, "handle of cuBLAS"},
         {TB_PRELOAD_ALGORITHM, "algorithm of cuBLASLt"},
     };

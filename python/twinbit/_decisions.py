@@ -14,11 +14,12 @@ import time
 from _struct import calcsize, unpack  # struct may be a file of the job's
 from _thread import _local as _Local
 
-STREAM, PARTED, COMPLETION, ARRIVAL, INDICES, PASS = 80, 81, 88, 89, 90, 91
+STREAM, PARTED, COMPLETION, ARRIVAL, INDICES, PASS, TASK = 80, 81, 88, 89, 90, 91, 94
 _FROM_LOG, _OTHER_CALLER, _PUT_BACK = 1 << 2, 1 << 4, 1 << 8  # enum tb_preload_mark
 _CUT = 1 << 5
 _HEAD = "<QHHIQIIQQQQ"  # struct tb_preload_record
 _MOST = 48 << 20  # bytes that one process writes: the rest of its log, and with it the log, must fit as well
+_NEAR = 30  # records of tasks
 _FIRST_PATIENCE, _LATER_PATIENCE = 10.0, 1.0  # seconds
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -62,7 +63,8 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def thread():
-    """Number of the calling thread, the same in both runs; 0 where nothing is written down."""
+    """Number of the calling thread, or of the task that a pool has given it, the same in both runs; 0 where nothing is written
+    down."""
     number = _local.__dict__.get("thread")
     if number is None:
         library = _library()
@@ -77,6 +79,21 @@ def count(name):
     return n
 
 
+def enter(number):
+    """The calling thread runs the task of this number, whichever thread it is: what it asks for is the task's."""
+    own = _local.__dict__
+    before = _generation, own.get("thread"), own.get("counts")
+    if number[0]:
+        own["thread"], own["counts"] = _task_key(number), {}
+    return before
+
+
+def leave(before):
+    generation, number, counts = before
+    if generation == _generation:
+        _local.thread, _local.counts = number, {} if counts is None else counts
+
+
 def _mix(x, y):
     x = (x * 0x9E3779B97F4A7C15 + y + 1) & 0xFFFFFFFFFFFFFFFF
     x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
@@ -85,6 +102,39 @@ def _mix(x, y):
 
 def _key(name, n):
     return _mix(_mix(thread(), int.from_bytes(name.encode(), "little") % 0xFFFFFFFFFFFFFFC5), n)
+
+
+def _task_key(number):
+    return _mix(_mix(0x7461736B, number[0]), number[1])
+
+
+def note(kind, number, value, took=0):
+    """A decision that is in no stream, of a task; @took: nanoseconds."""
+    global _bytes
+    library = _library()
+    if library and _bytes <= _MOST:
+        _bytes += 80 + len(value)
+        library.twinbit_pins_decide(kind, _task_key(number), 0, took // 1000, value, len(value))
+
+
+def noted(kind, number):
+    """The same, of the run that is repeated: (value, seconds) or None. It is looked for from a little before the last ones on:
+    threads write in another order than tasks are submitted."""
+    last = _local.__dict__.setdefault("noted", [])
+    at = _ctypes().c_uint64(min(last, default=0))
+    found = _find(_library(), kind, _task_key(number), 0, _ctypes().addressof(at))
+    last[:] = [*last[-_NEAR:], at.value]
+    return found
+
+
+def _find(library, kind, key, n, address):
+    """(payload, seconds), or None."""
+    ctypes = _ctypes()
+    at = library.twinbit_pins_decided(kind, key, n, address)
+    if not at:
+        return None
+    head = unpack(_HEAD, ctypes.string_at(at, calcsize(_HEAD)))
+    return None if head[2] & _CUT else (ctypes.string_at(at + 64, head[6]), head[8] / 1e6)
 
 
 def _is_library(name):
@@ -132,12 +182,7 @@ class Stream:
 
     def _recorded(self, kind, n):
         """(payload, seconds since it was opened), or None."""
-        ctypes = _ctypes()
-        at = self._library.twinbit_pins_decided(kind, self._key, n, self._address)
-        if not at:
-            return None
-        head = unpack(_HEAD, ctypes.string_at(at, calcsize(_HEAD)))
-        return None if head[2] & _CUT else (ctypes.string_at(at + 64, head[6]), head[8] / 1e6)
+        return _find(self._library, kind, self._key, n, self._address)
 
     def _find(self):
         found = self._recorded(STREAM, 0)
@@ -167,10 +212,14 @@ class Stream:
         now on this stream goes its own way."""
         if not self.replayed or not self.alive():
             return None
-        found = self._recorded(self.kind, self._n)
+        found = self.peek()
         if found is None:
             self.part(f"decision {self._n} of it is not in the log")
         return found
+
+    def peek(self):
+        """The same, for one that may have no end: None parts nothing."""
+        return self._recorded(self.kind, self._n) if self.replayed and self.alive() else None
 
     def part(self, why):
         """From here on it is not as recorded."""

@@ -379,3 +379,18 @@ def after_pool(order, module):
         raise value
 
     owner.__init__, owner._set, owner.next, owner.__next__ = __init__, _set, next, next
+    _count_pools(order, module.Pool)
+
+
+def _count_pools(order, owner):
+    """Which of a pool's workers takes which task is not written down; that there is one is."""
+    begin = owner.__init__
+
+    @functools.wraps(begin)
+    def __init__(self, *args, **kwargs):
+        thread, decisions = order.decisions.thread(), order.decisions
+        if thread:
+            decisions.note(decisions.TASK, (thread, decisions.count("pool") | 1 << 62), b"")
+        begin(self, *args, **kwargs)
+
+    owner.__init__ = __init__

@@ -912,6 +912,7 @@ def _orders():
         "asyncio.tasks": lambda module: _part("_order_async").after_tasks(order(), module),
     }
     loads = {
+        "concurrent.futures.thread": lambda module: _part("_order_threads").after_thread(order(), module),
         "torch.utils.data.dataloader": lambda module: _part("_data").after_loader(data(), module),
         "torch.utils.data.distributed": lambda module: _part("_data").after_sampler(data(), module),
     }
