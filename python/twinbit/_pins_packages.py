@@ -94,9 +94,9 @@ def _wrap_flash(inner, place):
 def _after_tensorflow(tensorflow):
     """With deterministic operators random ones without a seed raise: the seed comes first."""
     if pins._value(TENSORFLOW_SEED) is not None:
-        seed = pins._wrap_seed(tensorflow.random, "set_seed", TENSORFLOW_SEED)
-        seed(pins._seed(TENSORFLOW_SEED))
-        pins._seeded(TENSORFLOW_SEED).send()
+        seed = pins._part("_pins_seeds")._wrap_seed(tensorflow.random, "set_seed", TENSORFLOW_SEED)
+        seed(pins._part("_pins_seeds")._seed(TENSORFLOW_SEED))
+        pins._part("_pins_seeds")._seeded(TENSORFLOW_SEED).send()
     if pins._value(TENSORFLOW) == "True":
         tensorflow.config.experimental.enable_op_determinism()
     answers = pins._Answers()
