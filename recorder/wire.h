@@ -43,7 +43,7 @@
 #endif
 #include <stdint.h>
 
-#define TB_WIRE_VERSION 4u
+#define TB_WIRE_VERSION 4u /* _pins.py has it, too */
 #define TB_WIRE_MAGIC 0x31425754u /* "TWB1" */
 #define TB_WIRE_ENV "TWINBIT_SOCKET"
 #define TB_WIRE_PINS                                                                               \

@@ -13,7 +13,7 @@ import os
 import sys
 
 _MESSAGE = "<4I2Q i3I 3968s"  # struct tb_wire_msg
-_MAGIC, _VERSION, _PIN = 0x31425754, 3, 8
+_MAGIC, _VERSION, _PIN = 0x31425754, 4, 8  # recorder/wire.h
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PYTHON = os.path.dirname(os.__file__)
 _RANDOM = os.path.join(_PYTHON, "random.py")

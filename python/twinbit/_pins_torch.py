@@ -30,12 +30,14 @@ _FLAGS = {
 
 
 def _get(name):
-    """A setting as torch has it; None where this torch has no such one, or refuses to say."""
+    """A setting as torch has it; None where this torch has no such one, or refuses to say. Of those that
+    are pairs (reductions of newer ones: and may sums be split?) the first, which is what the pin is about."""
     get = getattr(sys.modules["torch"]._C, name, None)
     try:
-        return None if get is None else get()
+        value = None if get is None else get()
     except Exception:
         return None
+    return value[0] if isinstance(value, tuple) else value
 
 
 def _is_taken(pin, args, kwargs):
@@ -55,7 +57,7 @@ def _refused(pin, inner, getter, args, kwargs):
         before, warn = _get(getter), _get("_get_deterministic_algorithms_warn_only")
         inner(*args, **kwargs)
         more = {"warn_only": warn} if pin == "torch.deterministic" else {}
-        inner(*before if isinstance(before, tuple) else (before,), **more)
+        inner(before, **more)
     pins._asked[pin] = str(args[0] if args else next(iter(kwargs.values()))), pins._where()
 
 

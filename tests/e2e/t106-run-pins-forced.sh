@@ -80,3 +80,10 @@ contains out "at last True False 3"
 "$TWINBIT" show t.twinbit pins >pins
 matches pins '^held  *torch\.deterministic .* observed True \(the job asked for False\)'
 matches pins '^held  *cpu\.torch_threads .* observed 3 \(the job asked for 1\)'
+
+# newer versions of torch tell two things of this one
+echo 'import torch' >reduce.py
+expect 0 run --pin torch.fp16_reduction=False,torch.bf16_reduction=True -- "$PYTHON" reduce.py
+"$TWINBIT" show t.twinbit pins >pins
+matches pins '^held  *torch\.fp16_reduction .* observed False'
+matches pins '^held  *torch\.bf16_reduction .* observed True'
