@@ -226,5 +226,5 @@ void fill_launch(struct root *r)
         if (on_device(&s->access[i]) && s->access[i].mode != 'q')
             (void)snprintf(l->device, sizeof(l->device), "%s", s->access[i].device);
     if (!l->device[0] && r->device)
-        (void)snprintf(l->device, sizeof(l->device), "cuda:%u", r->device - 1);
+        (void)snprintf(l->device, sizeof(l->device), "cuda:%d", r->device - 1);
 }
