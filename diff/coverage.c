@@ -126,6 +126,17 @@ static bool is_meeting(const struct row *r)
            strcmp(r->subject, "state") != 0;
 }
 
+/* What a copy brought to the host was not seen there, and nobody sees it again */
+static void note_left(struct report_builder *rb, const struct row *r)
+{
+    if (strcmp(r->kind, "cuda") != 0 || strcmp(r->detail, TB_COVER_LEFT) != 0)
+        return;
+    note_incomplete(rb,
+                    "%.80s to the host: another stream or node of a graph may write there "
+                    "meanwhile, so equal fingerprints do not say that equal bytes arrived",
+                    r->subject);
+}
+
 static enum tb_status print_row(struct report_builder *rb, const struct row *r)
 {
     struct tb_diff_report *rep = rb->rep;
@@ -156,6 +167,7 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
                         "%" PRIu64 " fingerprint%s never arrived in either run, the first kind: "
                         "%.120s",
                         r->count[0], plural(r->count[0]), r->subject);
+    note_left(rb, r);
     const char *colon = r->detail[0] ? ": " : "";
     if (r->count[0] == r->count[1])
         return add_line(&rep->coverage, &rep->coverage_count, r->severity,

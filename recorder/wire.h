@@ -43,7 +43,7 @@
 #endif
 #include <stdint.h>
 
-#define TB_WIRE_VERSION 4u /* _pins.py has it, too */
+#define TB_WIRE_VERSION 4u        /* _pins.py has it, too */
 #define TB_WIRE_MAGIC 0x31425754u /* "TWB1" */
 #define TB_WIRE_ENV "TWINBIT_SOCKET"
 #define TB_WIRE_PINS                                                                               \
@@ -320,6 +320,10 @@ static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 #define TB_ALLOC_MASK ((1ull << 48) - 1)
 /* Detail of a coverage row: two streams used the memory, and nothing orders them */
 #define TB_COVER_TORN "memory was used by streams at once: fingerprints of it may be torn"
+/* The same of what a copy brings to the host: nobody sees it again */
+#define TB_COVER_LEFT                                                                              \
+    "another stream or node of a graph may write what it brings to the host: the fingerprint may " \
+    "be torn"
 /*
  * Mode q: what `offset` says. Its count, bits 8 to 31, goes up by one for each order that no event
  * tells of: a query that found work done. Bits 32 and up name the last: twice the ordinal of the

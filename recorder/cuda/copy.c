@@ -100,6 +100,7 @@ struct transfer {
     bool home;  /* to an address of the host's, by what the call is */
     bool gaps;  /* not all of the bytes from the first to the last one of the source are read */
     struct tb_cu_rows rows; /* but these */
+    struct tb_cu_rows to;   /* the same of the destination; width 0: it has no gaps */
 };
 
 #define CALL2(call)                                                                                \
@@ -171,6 +172,16 @@ static void set_rows(struct transfer *t, uint64_t width, uint64_t count, uint64_
     t->gaps = t->src_bytes != width * count * slices;
 }
 
+/* Behind set_rows(): where they go. */
+static void set_to(struct transfer *t, CUmemorytype type, uint64_t pitch, uint64_t slice)
+{
+    const struct tb_cu_rows *r = &t->rows;
+
+    t->home = type == CU_MEMORYTYPE_HOST;
+    if (t->dst_bytes != r->width * r->count * r->slices)
+        t->to = (struct tb_cu_rows){r->width, r->count, r->slices, pitch, slice};
+}
+
 /* Before the call nobody has checked its arguments: the driver refuses what has no struct. */
 static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
 {
@@ -181,6 +192,7 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
     t->src = box(address_of(m->srcMemoryType, m->srcHost, m->srcDevice), m->srcPitch, 1,
                  m->srcXInBytes, m->srcY, 0, m->WidthInBytes, m->Height, 1, &t->src_bytes);
     set_rows(t, m->WidthInBytes, m->Height, 1, m->srcPitch, 0);
+    set_to(t, m->dstMemoryType, m->dstPitch, 0);
     t->args = tb_cu_mix(tb_cu_mix(2, m->WidthInBytes), m->Height);
 }
 
@@ -197,6 +209,7 @@ static void from_2d(const CUDA_MEMCPY2D *m, struct transfer *t)
                        (m)->WidthInBytes, (m)->Height, (m)->Depth, &(t)->src_bytes);               \
         set_rows((t), (m)->WidthInBytes, (m)->Height, (m)->Depth, (m)->srcPitch,                   \
                  (m)->srcPitch *(m)->srcHeight);                                                   \
+        set_to((t), (m)->dstMemoryType, (m)->dstPitch, (m)->dstPitch *(m)->dstHeight);             \
         (t)->args =                                                                                \
             tb_cu_mix(tb_cu_mix(tb_cu_mix(3, (m)->WidthInBytes), (m)->Height), (m)->Depth);        \
     } while (0)
@@ -320,8 +333,11 @@ static void only_rows(struct tb_cu_work *w, uint32_t from, const struct tb_cu_ro
         a->flags |= TB_CU_ROWS;
         return;
     }
-    for (; from < w->n; from++)
+    for (; from < w->n; from++) {
+        if (w->access[from].flags & TB_CU_BEFORE)
+            w->missing = "rows of several allocations, or of more than --launch-bytes";
         w->access[from].flags &= (uint8_t)~TB_CU_BEFORE;
+    }
 }
 
 /* What leaves for the host is the last that is seen of it, whoever wrote it. Inside of a graph that
@@ -356,6 +372,20 @@ static bool to_pageable(const struct transfer *t)
     return !t->set && t->dst_bytes && tb_cu_alloc_at(t->src) && !tb_cu_alloc_at(t->dst);
 }
 
+/* What of it, in the accesses from @from on, is to be hashed where it arrives? */
+static void plan_arrival(struct tb_cu_work *w, uint32_t from, const struct transfer *t)
+{
+    w->to = t->to;
+    if (!t->set && t->dst_bytes)
+        tb_cu_arrival_plan(w, from,
+                           &(struct tb_cu_arrival){.dst = t->dst,
+                                                   .dst_bytes = t->dst_bytes,
+                                                   .src = t->src,
+                                                   .home = t->home,
+                                                   .waits = t->waits,
+                                                   .rows = t->gaps || t->to.width});
+}
+
 static struct tb_cu_work *work_of(const struct transfer *t)
 {
     struct tb_cu_work *w;
@@ -374,8 +404,7 @@ static struct tb_cu_work *work_of(const struct transfer *t)
     add_transfer(w, t);
     tb_cu_split_uses(w, false);
     w->waited = t->waits || to_pageable(t);
-    if (t->plain && t->dst_bytes)
-        tb_cu_arrival_plan(w, t->dst, t->src, t->home, t->waits);
+    plan_arrival(w, 0, t);
     if (w->waited)
         (void)tb_cu_host_waited(&w->order->known);
     tb_cu_unlock();
@@ -405,6 +434,7 @@ static struct tb_cu_work *batch(const struct tb_cuda_call *c)
     const struct tb_cuMemcpyBatchAsync_params *p = c->params;
     struct transfer t = {.name = "cuMemcpyBatchAsync"};
     struct tb_cu_work *w;
+    uint32_t from;
 
     batch_stream(c, &t);
     w = work_of(&t);
@@ -414,7 +444,9 @@ static struct tb_cu_work *batch(const struct tb_cuda_call *c)
         t.src = p->srcs[i];
         t.dst_bytes = t.src_bytes = p->sizes[i];
         w->args = tb_cu_mix(w->args, p->sizes[i]);
+        from = w->n;
         add_transfer(w, &t);
+        plan_arrival(w, from, &t);
     }
     if (w)
         tb_cu_split_uses(w, false);

@@ -386,7 +386,7 @@ enum tb_cu_access_flags {
     TB_CU_CHANGE = 1u << 3,   /* with HASH: before it, too */
     TB_CU_DOUBT = 1u << 4,    /* with CHANGE: it is believed to stay as it is */
     TB_CU_BELIEVED = 1u << 5, /* it is, and not looked at */
-    TB_CU_ROWS = 1u << 6,     /* with BEFORE: of the rows of the work's box alone */
+    TB_CU_ROWS = 1u << 6,     /* with these: of the rows of the work's box alone */
 };
 
 struct tb_cu_access {
@@ -444,6 +444,7 @@ struct tb_cu_work {
     bool waited;              /* the host goes on when it is done */
     bool unsure;              /* an argument is no address that we know, but could become one */
     bool beyond;              /* it may write memory of the host that no argument leads to */
+    bool left_torn;           /* what it brings to the host may be written meanwhile, unseen */
     bool torn;                /* it met another stream's use of the same memory */
     bool exact;               /* run --poison: it was hashed as it is, by tb_cu_launch_exact() */
     bool leaves;              /* what a copy reads goes to the host: it is hashed, always */
@@ -463,6 +464,7 @@ struct tb_cu_work {
     uint64_t hashed;        /* bytes so far */
     uint64_t torn_seq;      /* event of that use */
     struct tb_cu_rows rows; /* of a copy with gaps: what it reads */
+    struct tb_cu_rows to;   /* where that arrives, if there are gaps */
     char detail[96];        /* further "\tkey=value" of the site; what follows is not zeroed */
     union {
         struct tb_cu_access access[TB_CU_ACCESSES];
@@ -1058,9 +1060,20 @@ void tb_cu_graphs_release(const struct tb_cu_ctx *c);
  * not read all of these bytes but rows of them, NULL: it does. Under the lock */
 void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint64_t src,
                     uint64_t src_bytes, const struct tb_cu_rows *rows);
-/** tb_cu_arrival_plan - of a copy from @src to @dst, bytes in a row: what of it to hash where it
- * arrives. @home: @dst is an address of the host's; @waits: the call does. Under the lock */
-void tb_cu_arrival_plan(struct tb_cu_work *w, uint64_t dst, uint64_t src, bool home, bool waits);
+/** struct tb_cu_arrival - a copy: where to, and who is there */
+struct tb_cu_arrival {
+    uint64_t dst, dst_bytes, src;
+    bool home;  /* @dst is an address of the host's, by what the call is */
+    bool waits; /* the call does */
+    bool rows;  /* with gaps between them, on one side at least: w->rows, w->to */
+};
+/** tb_cu_arrival_plan - of what a copy reads, in the accesses of @w from @from on: what to hash
+ * where it arrives. Under the lock */
+void tb_cu_arrival_plan(struct tb_cu_work *w, uint32_t from, const struct tb_cu_arrival *to);
+/** tb_cu_arrival_rows - how the bytes of @a, which is hashed where they arrive, lie there; false:
+ * one behind the other */
+bool tb_cu_arrival_rows(const struct tb_cu_work *w, const struct tb_cu_access *a,
+                        struct tb_cu_rows *rows);
 /** tb_cu_arrival_hash - the call is over, and it has succeeded */
 void tb_cu_arrival_hash(struct tb_cu_work *w);
 /** tb_cu_box - where a copy of three dimensions goes to and comes from */

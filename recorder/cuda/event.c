@@ -159,7 +159,7 @@ struct tb_wire_access tb_cu_wire(const struct tb_cu_access *a)
     if (a->flags & TB_CU_BELIEVED)
         out.alloc |= (uint64_t)TB_FP_UNCHANGED << 48;
     if (a->flags & TB_CU_ARRIVED) {
-        out.alloc |= (uint64_t)TB_FP_BYTES << 48;
+        out.alloc |= (uint64_t)(a->flags & TB_CU_ROWS ? TB_FP_ROWMAJOR : TB_FP_BYTES) << 48;
         out.fp_a = a->ticket;
         out.fp_b = a->before;
     }
@@ -204,6 +204,8 @@ static void cover(const struct tb_cu_work *w)
     if (w->not_before)
         tb_cu_cover(0, w->seq, "cuda", w->name,
                     "what the host writes to memory of both is not told from what it writes");
+    if (w->left_torn)
+        tb_cu_cover(1, w->seq, "cuda", w->name, TB_COVER_LEFT);
     if (w->beyond)
         tb_cu_cover(1, w->seq, "cuda", w->name,
                     "pinned memory that it may reach through memory is not hashed");
@@ -223,7 +225,7 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
         e.flags |= TB_EVF_PARTIAL;
     w->seq = tb_cu.api->event(t, &e, wire);
     if (tb_unlikely(w->missing || w->torn || w->torn_here || w->torn_state || w->beyond ||
-                    w->not_before))
+                    w->not_before || w->left_torn))
         cover(w);
 }
 

@@ -197,12 +197,21 @@ static struct tb_fpd_job job_of(const struct tb_cu_access *a, uint8_t flag)
                                .rate = a->rate};
 }
 
-static bool hash_rows(const struct tb_cu_work *w, const struct tb_cu_access *a)
+/* How the bytes of @a lie where they are hashed; false: one behind the other */
+static bool rows_of(const struct tb_cu_work *w, const struct tb_cu_access *a, struct tb_cu_rows *r)
 {
-    const struct tb_cu_rows *r = &w->rows;
+    if (a->twin)
+        return tb_cu_arrival_rows(w, a, r);
+    *r = w->rows;
+    return a->flags & TB_CU_ROWS;
+}
+
+static bool hash_rows(const struct tb_cu_work *w, const struct tb_cu_access *a,
+                      const struct tb_cu_rows *r)
+{
     const int64_t sizes[] = {(int64_t)r->slices, (int64_t)r->count, (int64_t)r->width};
     const int64_t strides[] = {(int64_t)r->slice, (int64_t)r->pitch, 1};
-    const struct tb_rec_view v = {.address = a->alloc->base + a->offset,
+    const struct tb_rec_view v = {.address = a->twin ? a->twin : a->alloc->base + a->offset,
                                   .bytes = r->slices * r->count * r->width,
                                   .elem = 1,
                                   .ndim = 3,
@@ -224,6 +233,7 @@ static bool launch(struct tb_cu_work *w, struct tb_fpd_batch *b)
 static void hash(struct tb_cu_work *w, uint8_t flag)
 {
     struct tb_fpd_batch b; /* 3 KB, of which few bytes are used */
+    struct tb_cu_rows rows;
     bool ok = true;
 
     tb_cu_await_slots(w->ctx, w->n);
@@ -236,8 +246,8 @@ static void hash(struct tb_cu_work *w, uint8_t flag)
     for (uint32_t i = 0; i < w->n; i++) {
         if (!(w->access[i].flags & flag))
             continue;
-        if (w->access[i].flags & TB_CU_ROWS) {
-            ok = hash_rows(w, &w->access[i]) && ok;
+        if (tb_unlikely(rows_of(w, &w->access[i], &rows))) {
+            ok = hash_rows(w, &w->access[i], &rows) && ok;
             continue;
         }
         b.job[b.jobs++] = job_of(&w->access[i], flag);

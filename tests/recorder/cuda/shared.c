@@ -7,6 +7,7 @@
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
     X(cuModuleGetFunction)                                                                         \
     X(cuMemAlloc)                                                                                  \
     X(cuMemAllocHost)                                                                              \
+    X(cuMemHostRegister)                                                                           \
     X(cuMemcpy)                                                                                    \
     X(cuMemcpyAsync)                                                                               \
     X(cuMemcpyDtoH)                                                                                \
@@ -143,15 +145,15 @@ static void by_graph(void)
     OK(cu.cuGraphLaunch(exec, stream[0]));
 }
 
-/* Rows of 64 elements: all of them, or the first 32 of each. */
-static void by_2d(unsigned *got, unsigned width, CUstream s)
+/* Rows of @width elements that lie @from bytes apart, and are put @to bytes apart. */
+static void by_2d(unsigned *got, unsigned width, unsigned from, unsigned to, CUstream s)
 {
     CUDA_MEMCPY2D m = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                        .srcDevice = a,
-                       .srcPitch = 256,
+                       .srcPitch = from,
                        .dstMemoryType = CU_MEMORYTYPE_HOST,
                        .dstHost = got,
-                       .dstPitch = 256,
+                       .dstPitch = to,
                        .WidthInBytes = (size_t)width * 4,
                        .Height = BLOCKS};
 
@@ -175,32 +177,54 @@ static void by_3d(unsigned *got)
     OK(cu.cuMemcpy3D(&m));
 }
 
+static bool leave_rows(const char *how, unsigned *got)
+{
+    CUstream s = stream[0];
+
+    if (strcmp(how, "2d") == 0)
+        by_2d(got, 64, 256, 256, NULL);
+    else if (strcmp(how, "2dasync") == 0)
+        by_2d(pinned, 64, 256, 256, s);
+    else if (strcmp(how, "pitched") == 0)
+        by_2d(got, 32, 256, 256, NULL);
+    else if (strcmp(how, "pitchedasync") == 0)
+        by_2d(pinned, 32, 256, 256, s);
+    else if (strcmp(how, "packed") == 0)
+        by_2d(got, 32, 256, 128, NULL);
+    else if (strcmp(how, "packedasync") == 0)
+        by_2d(pinned, 32, 256, 128, s);
+    else if (strcmp(how, "spread") == 0)
+        by_2d(got, 32, 128, 256, NULL);
+    else if (strcmp(how, "spreadasync") == 0)
+        by_2d(pinned, 32, 128, 256, s);
+    else if (strcmp(how, "3d") == 0)
+        by_3d(got);
+    else
+        return false;
+    return true;
+}
+
 /* All of `a` to the host. */
 static void leave(const char *how)
 {
-    static unsigned got[N];
+    static unsigned got[N] __attribute__((aligned(4096)));
     CUstream s = stream[0];
 
     memset(got, 0, sizeof(got));
     memset(pinned, 0, BYTES);
-    if (strcmp(how, "async") == 0)
+    if (leave_rows(how, got))
+        ;
+    else if (strcmp(how, "async") == 0)
         OK(cu.cuMemcpyDtoHAsync(got, a, BYTES, s));
     else if (strcmp(how, "pinned") == 0)
         OK(cu.cuMemcpyDtoHAsync(pinned, a, BYTES, s));
-    else if (strcmp(how, "any") == 0)
+    else if (strcmp(how, "registered") == 0) {
+        OK(cu.cuMemHostRegister(got, BYTES, 0));
+        OK(cu.cuMemcpyDtoHAsync(got, a, BYTES, s));
+    } else if (strcmp(how, "any") == 0)
         OK(cu.cuMemcpy((CUdeviceptr)got, a, BYTES));
     else if (strcmp(how, "anyasync") == 0)
         OK(cu.cuMemcpyAsync((CUdeviceptr)pinned, a, BYTES, s));
-    else if (strcmp(how, "2d") == 0)
-        by_2d(got, 64, NULL);
-    else if (strcmp(how, "2dasync") == 0)
-        by_2d(pinned, 64, s);
-    else if (strcmp(how, "pitched") == 0)
-        by_2d(got, 32, NULL);
-    else if (strcmp(how, "pitchedasync") == 0)
-        by_2d(pinned, 32, s);
-    else if (strcmp(how, "3d") == 0)
-        by_3d(got);
     else if (strcmp(how, "graph") == 0)
         by_graph();
     else
