@@ -412,6 +412,11 @@ static uint32_t generation(void)
     return __atomic_load_n(&tb_rt.generation, __ATOMIC_ACQUIRE);
 }
 
+static uint32_t count(struct tb_rec_thread *t, uint64_t key)
+{
+    return tb_rt_table_next(&t->counts, key);
+}
+
 static bool enter(void)
 {
     if (tb_tls.guard || tb_tls.busy)
@@ -445,6 +450,7 @@ void tb_rt_api_init(struct tb_rec_api *api)
         .self = tb_rt_self,
         .ring = ring,
         .generation = generation,
+        .count = count,
         .enter = enter,
         .leave = leave,
         .seq = seq_now,

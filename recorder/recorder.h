@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define TB_REC_API_VERSION 2u
+#define TB_REC_API_VERSION 3u
 #define TB_REC_NO_SEQ UINT64_MAX
 
 /* A thread's ring and tables; owned by the runtime, used by its own thread only. */
@@ -108,6 +108,10 @@ struct tb_rec_api {
     /** generation - grows in each forked child that attached: a tap drops what it cached per ring
      */
     uint32_t (*generation)(void);
+
+    /** count - how often this thread has called it with @key before: no other thread has a part in
+     * it, and so no chance */
+    uint32_t (*count)(struct tb_rec_thread *t, uint64_t key);
 
     /**
      * enter/leave - recursion guard of this thread; enter returns false if it is taken. Between

@@ -83,6 +83,7 @@ struct tb_rec_thread {
     uint32_t range_depth; /* of user_range(); deeper ones than TB_RT_RANGES are only counted */
     char range_text[TB_RT_RANGES][TB_RT_RANGE_TEXT];
     char range_shown[TB_RT_RANGE_PATH + 2 * TB_RT_RANGE_TEXT]; /* range_name_now() */
+    struct tb_rt_table counts;                                 /* of count() */
     struct tb_rec_thread *next_free;
 };
 
@@ -223,6 +224,10 @@ void tb_rt_ring_bell(void);
 uint32_t tb_rt_table_find(const struct tb_rt_table *t, uint64_t key);
 /** tb_rt_table_add - false: no memory. The key must not be there */
 bool tb_rt_table_add(struct tb_rt_table *t, uint64_t key, uint32_t id);
+/** tb_rt_table_next - in a table of counts: how often @key was asked for before; 0: or no memory */
+uint32_t tb_rt_table_next(struct tb_rt_table *t, uint64_t key);
+/** tb_rt_table_clear - nothing is in it, and its room stays */
+void tb_rt_table_clear(struct tb_rt_table *t);
 
 /* ---------------------------------------------------------------- record.c, shared.c */
 

@@ -1,5 +1,7 @@
 #include "recorder/recorder_internal.h"
 
+#include <string.h>
+
 static struct tb_rt_slot *probe(const struct tb_rt_table *t, uint64_t key)
 {
     uint64_t i = key * 0x9E3779B97F4A7C15ull;
@@ -41,4 +43,21 @@ bool tb_rt_table_add(struct tb_rt_table *t, uint64_t key, uint32_t id)
     *probe(t, key) = (struct tb_rt_slot){key, id};
     t->count++;
     return true;
+}
+
+uint32_t tb_rt_table_next(struct tb_rt_table *t, uint64_t key)
+{
+    struct tb_rt_slot *s = t->capacity ? probe(t, key ? key : 1) : NULL;
+
+    if (s && s->id)
+        return s->id++;
+    (void)tb_rt_table_add(t, key, 1);
+    return 0;
+}
+
+void tb_rt_table_clear(struct tb_rt_table *t)
+{
+    if (t->capacity)
+        memset(t->slot, 0, t->capacity * sizeof(*t->slot));
+    t->count = 0;
 }

@@ -31,7 +31,8 @@ static struct tb_rec_thread *take_thread(void)
     if (!t)
         return tb_rt_small(sizeof(*t));
     tb_rt.free_threads = t->next_free;
-    *t = (struct tb_rec_thread){0};
+    tb_rt_table_clear(&t->counts);
+    *t = (struct tb_rec_thread){.counts = t->counts};
     return t;
 }
 

@@ -76,14 +76,18 @@ static void not_looked_into(const struct tb_cuda_call *c)
                 "launches by this call are not looked into");
 }
 
-/* A seeded share of the launches of each kernel: the same ones in every run. */
+/* A seeded share of the launches of each kernel: the same ones in every run, whichever thread comes
+ * first. So each thread counts its own; their numbers are chance, too. */
 static bool sampled(struct tb_cu_kernel *k)
 {
-    uint64_t n = __atomic_fetch_add(&k->launches, 1, __ATOMIC_RELAXED);
     uint32_t share = tb_cu.config->sample;
 
+    (void)__atomic_fetch_add(&k->launches, 1, __ATOMIC_RELAXED);
     if (!share || share >= 65536)
         return true;
+    struct tb_rec_thread *t = tb_cu.api->self();
+    uint64_t key = tb_cu_mix_text(0, k->symbol);
+    uint64_t n = t ? tb_cu.api->count(t, key) : 0;
     uint64_t h = tb_cu_mix(tb_cu_mix(tb_cu_mix_text(tb_cu.config->seed, k->symbol), n), 1);
     return (h >> 24 & 65535) < share;
 }
