@@ -886,6 +886,12 @@ void tb_cu_kernels_ask(void);
 /** tb_cu_kernel_globals - a library's kernel is to run on the current device, where it has
  * variables of its own */
 void tb_cu_kernel_globals(struct tb_cu_kernel *k);
+/** tb_cu_variable - the allocation of module variable @name of @code, made and named if it is new;
+ * @flags: enum tb_wire_global_flags. Under the lock; NULL: no memory */
+struct tb_cu_alloc *tb_cu_variable(uint64_t code, const char *name, uint32_t flags,
+                                   CUdeviceptr address, size_t bytes);
+/** tb_cu_global_flags - what the kernels of @c, which may be NULL, do with variable @name */
+uint32_t tb_cu_global_flags(const struct tb_cu_code *c, const char *name);
 /** tb_cu_kernels_forget - contexts ended: where variables lie must be asked again; under the lock
  */
 void tb_cu_kernels_forget(void);

@@ -148,9 +148,8 @@ static bool is_too_early(CUresult r)
            (r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-/* The allocation of a variable at @address. Under the lock; NULL: no memory */
-static struct tb_cu_alloc *variable_at(const struct tb_cu_kernel *k, const char *name,
-                                       uint32_t flags, CUdeviceptr address, size_t bytes)
+struct tb_cu_alloc *tb_cu_variable(uint64_t code, const char *name, uint32_t flags,
+                                   CUdeviceptr address, size_t bytes)
 {
     struct tb_cu_alloc *a = tb_cu_alloc_at(address);
     bool shared = flags & TB_GLOBAL_MANAGED;
@@ -159,14 +158,31 @@ static struct tb_cu_alloc *variable_at(const struct tb_cu_kernel *k, const char 
         tb_cu_alloc_add(address, bytes, tb_cu_tls.device, TB_CU_GLOBAL);
         a = tb_cu_alloc_at(address);
         if (a)
-            a->code = k->code->handle;
+            a->code = code;
     }
-    if (a && (!a->name || (shared && !a->unstable))) {
-        a->name = a->name ? a->name : tb_cu_text(name);
+    if (a && ((!a->name && name) || (shared && !a->unstable))) {
+        a->name = a->name || !name ? a->name : tb_cu_name(name);
         a->unstable = a->unstable || shared;
         tb_cu_alloc_changed(a);
     }
     return a;
+}
+
+uint32_t tb_cu_global_flags(const struct tb_cu_code *c, const char *name)
+{
+    const struct tb_wire_kernels *h = c && c->image ? c->image->info : NULL;
+    uint32_t flags = 0;
+
+    if (!h || !name)
+        return 0;
+    const struct tb_wire_word *words =
+        (const void *)((const struct tb_wire_kernel *)(h + 1) + h->kernels);
+    const struct tb_wire_global *globals = (const void *)(words + h->words);
+    const char *text = (const char *)(globals + h->globals);
+    for (uint32_t i = 0; i < h->globals; i++)
+        if (strcmp(text + globals[i].text, name) == 0)
+            flags |= globals[i].flags;
+    return flags;
 }
 
 /* The module's context is current. */
@@ -231,7 +247,8 @@ static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
             continue;
         }
         tb_cu_lock();
-        struct tb_cu_alloc *a = variable_at(k, text + g->text, g->flags, address, bytes);
+        struct tb_cu_alloc *a =
+            tb_cu_variable(k->code->handle, text + g->text, g->flags, address, bytes);
         if (a)
             list[found++] = (struct tb_cu_global){a, g->flags};
         tb_cu_unlock();

@@ -179,19 +179,14 @@ static void alias_kernel(uint64_t from, uint64_t to)
     tb_cu_unlock();
 }
 
-static void variable(uint64_t code, CUdeviceptr address, size_t bytes)
+/* The host asked for a variable's address: from here on it has its name, and not only once a kernel
+ * that uses it is known. */
+static void variable(uint64_t code, const char *name, CUdeviceptr address, size_t bytes)
 {
-    struct tb_cu_alloc *a;
-
     tb_cu_here();
     tb_cu_lock();
     const struct tb_cu_code *c = tb_cu_map_get(&tb_cu.codes, code);
-    if (!tb_cu_alloc_at(address)) {
-        tb_cu_alloc_add(address, bytes, tb_cu_tls.device, TB_CU_GLOBAL);
-        a = tb_cu_alloc_at(address);
-        if (a)
-            a->code = c ? c->handle : code;
-    }
+    (void)tb_cu_variable(c ? c->handle : code, name, tb_cu_global_flags(c, name), address, bytes);
     tb_cu_unlock();
 }
 
@@ -223,13 +218,13 @@ void tb_cu_module_exit(struct tb_cuda_call *c)
     case TB_CUDA_cuModuleGetGlobal_v2: {
         PARAMS(cuModuleGetGlobal_v2);
         if (p->dptr && p->bytes)
-            variable(HANDLE(p->hmod), *p->dptr, *p->bytes);
+            variable(HANDLE(p->hmod), p->name, *p->dptr, *p->bytes);
         break;
     }
     case TB_CUDA_cuLibraryGetGlobal: {
         PARAMS(cuLibraryGetGlobal);
         if (p->dptr && p->bytes)
-            variable(HANDLE(p->library), *p->dptr, *p->bytes);
+            variable(HANDLE(p->library), p->name, *p->dptr, *p->bytes);
         break;
     }
     default:

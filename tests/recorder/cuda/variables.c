@@ -155,6 +155,13 @@ static void constant(unsigned v)
     use(NULL);
 }
 
+/* It is written by the host before any kernel that uses it is known, and once more behind one. */
+static void renewed(unsigned v)
+{
+    constant(v);
+    constant(v + 1);
+}
+
 static void race(unsigned v)
 {
     CUstream first, second;
@@ -262,6 +269,8 @@ int main(int argc, char **argv)
     begin();
     if (strcmp(how, "constant") == 0)
         constant(v);
+    else if (strcmp(how, "renewed") == 0)
+        renewed(v);
     else if (strcmp(how, "race") == 0)
         race(v);
     else if (strcmp(how, "again") == 0)
