@@ -85,9 +85,9 @@ enum tb_preload_kind {
     /* ... and by libtwinbit_cublas.so, whose form is in cublas/cublas.h */
     TB_PRELOAD_ATOMICS = 92,   /* a handle of cuBLAS was made, or may use atomics from here on */
     TB_PRELOAD_ALGORITHM = 93, /* the first algorithm that cuBLASLt named for a product */
-    /* A thread of a pool took a task, payload: which thread, 64 bits, `asked`: the task; a thread
-     * of one was made, payload: at which submission, 32 bits; a pool of which neither is known:
-     * none */
+    /* A thread of a pool took a task, payload: which thread, and as its how-manieth (from 1, 0: not
+     * known), 32 bits each, `asked`: the task; a thread of one was made, payload: at which
+     * submission, 32 bits; a pool of which neither is known: none */
     TB_PRELOAD_TASK = 94,
     TB_PRELOAD_DECISIONS_END = 96,
 };
