@@ -22,7 +22,9 @@ enum tb_code_kind {
     TB_CODE_KINDS
 };
 
-#define TB_CODE_NAMES 240u /* bytes of a list of functions */
+#define TB_CODE_SPOTS (1u << 20)             /* candidates of one file */
+#define TB_CODE_DECODED ((uint64_t)64 << 20) /* bytes of one file */
+#define TB_CODE_NAMES 240u                   /* bytes of a list of functions */
 
 /** struct tb_code_found - what a file holds */
 struct tb_code_found {
@@ -30,7 +32,8 @@ struct tb_code_found {
     char functions[TB_CODE_KINDS]
                   [TB_CODE_NAMES]; /* the first three with symbols: "seed_of, main" */
     uint64_t bytes;                /* of code */
-    bool cut; /* too much had to be decoded: candidates are left that were not looked at */
+    bool cut; /* candidates are left that were not looked at: there were more than TB_CODE_SPOTS of
+               * them, or decoding came beyond TB_CODE_DECODED */
 };
 
 /**

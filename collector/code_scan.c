@@ -9,8 +9,6 @@
 #define WINDOW ((size_t)64 << 10)
 #define LITTLE ((size_t)4 << 10)
 #define UNKNOWN UINT64_MAX
-#define MOST_SPOTS (1u << 20)
-#define MOST_DECODED ((uint64_t)64 << 20) /* bytes of one file */
 #define BEFORE 256u /* where no table has a function: decoding finds its step within some bytes */
 #define REACH 65536u
 #define NAMES 3u
@@ -45,7 +43,7 @@ static bool add_spot(struct scan *s, uint64_t address)
 {
     if (s->spots == s->room) {
         size_t room = s->room ? 2 * s->room : 256;
-        void *grown = room <= MOST_SPOTS ? realloc(s->spot, room * sizeof(*s->spot)) : NULL;
+        void *grown = room <= TB_CODE_SPOTS ? realloc(s->spot, room * sizeof(*s->spot)) : NULL;
         if (!grown)
             return false;
         s->spot = grown;
@@ -237,7 +235,7 @@ static void count_instructions(struct scan *s)
     s->function = s->at = 0;
     for (size_t i = 0; i < s->spots; i++) {
         const struct spot *p = &s->spot[i];
-        if (s->decoded > MOST_DECODED) {
+        if (s->decoded > TB_CODE_DECODED) {
             s->out->cut = true;
             return;
         }

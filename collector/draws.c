@@ -206,7 +206,9 @@ static void take_file(struct tb_draws *d, const struct tb_preload_event *e)
     const struct tb_preload_record *r = e->record;
     const char *path = e->payload;
 
-    if (r->payload > 0 && path[r->payload - 1] == 0)
+    if (r->asked == 2)
+        tb_instructions_end(d->code);
+    else if (r->payload > 0 && path[r->payload - 1] == 0)
         tb_instructions_add(d->code, path, r->asked != 0);
 }
 

@@ -9,8 +9,6 @@
 #include "deterministic/preload/log.h"
 
 #define MOST_FILES 8192u
-#define MOST_CODE ((uint64_t)2 << 30) /* bytes of all files */
-#define MOST_SECONDS 10
 
 static enum tb_pin_request request_of(const struct tb_pin_plan *plan, const char *id)
 {
@@ -129,8 +127,19 @@ static uint32_t find(struct tb_instructions *t, const char *path)
 
 void tb_instructions_process(struct tb_instructions *t)
 {
+    if (!t)
+        return;
+    t->current = TB_INSTRUCTIONS_PROGRAMS;
+    t->processes++;
+    t->open = true;
+}
+
+void tb_instructions_end(struct tb_instructions *t)
+{
+    if (t && t->open)
+        t->ended++;
     if (t)
-        t->current = TB_INSTRUCTIONS_PROGRAMS;
+        t->open = false;
 }
 
 static void begin_program(struct tb_instructions *t, uint32_t file)
@@ -166,21 +175,54 @@ static time_t seconds(void)
     return now.tv_sec;
 }
 
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct tb_instructions_file *)a)->path,
+                  ((const struct tb_instructions_file *)b)->path);
+}
+
+/* They come as they lie in memory, which differs from run to run; rows shall not */
+static void sort(struct tb_instructions *t)
+{
+    const char *path[TB_INSTRUCTIONS_PROGRAMS];
+
+    for (uint32_t i = 0; i < t->programs; i++)
+        path[i] = t->file[t->program[i]].path;
+    if (t->files)
+        qsort(t->file, t->files, sizeof(*t->file), by_path);
+    free(t->slot);
+    t->slot = NULL;
+    t->slots = t->room = 0; /* none is added any more */
+    for (uint32_t i = 0; i < t->programs; i++)
+        for (uint32_t k = 0; k < t->files; k++)
+            if (t->file[k].path == path[i])
+                t->program[i] = k;
+}
+
+static void look_into(struct tb_instructions *t, struct tb_instructions_file *f, uint64_t *left,
+                      bool late)
+{
+    struct tb_error err;
+    enum tb_status st = late ? TB_ERR_LIMIT : tb_code_look(f->path, *left, &f->found, &err);
+
+    f->looked = st == TB_OK;
+    t->looked += f->looked;
+    t->in_part += f->looked && f->found.cut;
+    t->late += st == TB_ERR_LIMIT;
+    t->unread += !f->looked && st != TB_ERR_LIMIT;
+    *left -= f->looked ? f->found.bytes : 0;
+}
+
 /* The job's own first: if time or room ends, what is left is of packages */
 void tb_instructions_look(struct tb_instructions *t)
 {
-    uint64_t left = MOST_CODE;
-    time_t end = seconds() + MOST_SECONDS;
-    struct tb_error err;
+    uint64_t left = TB_INSTRUCTIONS_CODE;
+    time_t end = seconds() + TB_INSTRUCTIONS_SECONDS;
 
+    if (t)
+        sort(t);
     for (int kind = 0; t && kind < TB_FILE_KNOWN; kind++)
-        for (uint32_t i = 0; i < t->files; i++) {
-            struct tb_instructions_file *f = &t->file[i];
-            if ((int)f->kind != kind)
-                continue;
-            f->looked = seconds() <= end && tb_code_look(f->path, left, &f->found, &err) == TB_OK;
-            t->looked += f->looked;
-            t->unlooked += !f->looked || f->found.cut;
-            left -= f->looked ? f->found.bytes : 0;
-        }
+        for (uint32_t i = 0; i < t->files; i++)
+            if ((int)t->file[i].kind == kind)
+                look_into(t, &t->file[i], &left, seconds() > end);
 }

@@ -40,17 +40,24 @@ struct tb_instructions {
     struct tb_instructions_file *file;
     uint32_t files, room;
     uint32_t *slot, slots;     /* a table of files by path, numbers from 1 */
-    uint32_t looked, unlooked; /* files */
+    uint32_t looked, in_part;  /* files; in_part: of them those that were cut */
+    uint32_t unread, late;     /* files that were not: they cannot be, or a limit was there */
+    uint32_t processes, ended; /* that wrote files down; ... and their last ones as well */
+    bool open;                 /* the process that is taken has not ended yet */
 };
 
 /** tb_instructions_new - NULL: nobody asks, or no memory. tb_instructions_free() takes NULL */
 struct tb_instructions *tb_instructions_new(const struct tb_pin_plan *plan);
 void tb_instructions_free(struct tb_instructions *t);
 
+#define TB_INSTRUCTIONS_CODE ((uint64_t)2 << 30) /* bytes of all files */
+#define TB_INSTRUCTIONS_SECONDS 10
+
 /* What processes wrote down, one after the other; @t may be NULL in all of these. Files go to the
  * program before them */
 void tb_instructions_process(struct tb_instructions *t);
 void tb_instructions_add(struct tb_instructions *t, const char *path, bool program);
+void tb_instructions_end(struct tb_instructions *t); /* it said that these are all */
 
 /** tb_instructions_look - into all files; takes some tenths of a second for a job of torch */
 void tb_instructions_look(struct tb_instructions *t);

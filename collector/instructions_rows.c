@@ -58,7 +58,8 @@ static void put_file(struct text *x, const struct tb_instructions_file *f, enum 
         x->more_count += f->found.count[kind];
         return;
     }
-    (void)fprintf(x->out, "%s%" PRIu32 " in %s%s%s%s", x->named++ ? ", " : "", f->found.count[kind],
+    (void)fprintf(x->out, "%s%s%" PRIu32 " in %s%s%s%s", x->named++ ? ", " : "",
+                  f->found.cut ? "at least " : "", f->found.count[kind],
                   whole ? f->path : base_name(f->path), functions[0] ? " (" : "", functions,
                   functions[0] ? ")" : "");
 }
@@ -155,9 +156,39 @@ static void say_program(const struct tb_instructions *t, struct tb_pins *pins, u
                 kinds[kind].pin, unseen ? TB_PIN_WAS_UNSEEN : TB_PIN_WAS_READ, text);
 }
 
+/* "; 2 in part, 1 not looked into" */
+static void put_rest(const struct tb_instructions *t, char *out, size_t size)
+{
+    uint32_t not_looked = t->unread + t->late;
+    char part[60] = "", none[40] = "";
+
+    if (t->in_part)
+        (void)snprintf(part, sizeof(part), "; %" PRIu32 " in part, up to a limit", t->in_part);
+    if (not_looked)
+        (void)snprintf(none, sizeof(none), "; %" PRIu32 " not looked into", not_looked);
+    (void)snprintf(out, size, "%s%s", part, none);
+}
+
+/* No instruction was found. It is an all-clear only if files were looked into, and all of them */
+static void say_none(const struct tb_instructions *t, struct tb_pins *pins, enum tb_code_kind kind)
+{
+    char text[150], rest[110];
+
+    put_rest(t, rest, sizeof(rest));
+    if (t->looked)
+        (void)snprintf(text, sizeof(text), "no such instruction in %" PRIu32 " file%s%s%s",
+                       t->looked, t->looked == 1 ? "" : "s",
+                       t->ended < t->processes ? ", of those known at a process's start" : "",
+                       rest);
+    else
+        (void)snprintf(text, sizeof(text), "not known: no file of the job's was looked into%s",
+                       rest);
+    tb_pins_say(pins, -999, "the job", kinds[kind].pin, TB_PIN_WAS_READ, text);
+}
+
 void tb_instructions_say(const struct tb_instructions *t, struct tb_pins *pins)
 {
-    char *files, text[100];
+    char *files;
 
     for (int kind = 0; t && kind < TB_CODE_KINDS; kind++) {
         uint32_t told = 0;
@@ -170,25 +201,41 @@ void tb_instructions_say(const struct tb_instructions *t, struct tb_pins *pins)
         }
         if (told || (kind == TB_CODE_RANDOM && t->set))
             continue; /* whether std::random_device was asked is said elsewhere */
-        int n = snprintf(text, sizeof(text), "no such instruction in %" PRIu32 " file%s", t->looked,
-                         t->looked == 1 ? "" : "s");
-        if (t->unlooked)
-            (void)snprintf(text + n, sizeof(text) - (size_t)n, "; %" PRIu32 " not looked into",
-                           t->unlooked);
-        tb_pins_say(pins, -999, "the job", kinds[kind].pin, TB_PIN_WAS_READ, text);
+        say_none(t, pins, (enum tb_code_kind)kind);
     }
 }
 
-static enum tb_status store_unlooked(const struct tb_instructions *t, struct tb_store *store,
-                                     struct tb_error *err)
-{
-    uint64_t n = t->unlooked + t->more;
+/** struct rest - what is not known, as a row of coverage */
+struct rest {
+    uint64_t count;
+    const char *subject, *why;
+};
 
-    return n ? tb_store_coverage(store, 0, 0, 0, 0, "instructions", "files not looked into",
-                                 "they cannot be read any more, are for another kind of CPU, or "
-                                 "were too many",
-                                 n, err)
-             : TB_OK;
+static void rest_of(const struct tb_instructions *t, struct rest out[4])
+{
+    out[0] = (struct rest){t->unread, "files not looked into",
+                           "they cannot be read any more, or are for another kind of CPU"};
+    out[1] = (struct rest){t->late + t->more, "files not looked into",
+                           "limits of a run: 2 GiB of code, 10 s, 256 programs"};
+    out[2] = (struct rest){t->in_part, "files looked into in part",
+                           "limits of a file: 1048576 places that look like one, 64 MiB decoded"};
+    out[3] = (struct rest){t->processes - t->ended, "files of processes not known at their end",
+                           "killed, or ended so that no list was written: libraries opened after "
+                           "their start are not known"};
+}
+
+static enum tb_status store_rest(const struct tb_instructions *t, struct tb_store *store,
+                                 struct tb_error *err)
+{
+    enum tb_status st = TB_OK;
+    struct rest r[4];
+
+    rest_of(t, r);
+    for (int i = 0; i < 4 && st == TB_OK; i++)
+        if (r[i].count)
+            st = tb_store_coverage(store, 0, 0, 0, 0, "instructions", r[i].subject, r[i].why,
+                                   r[i].count, err);
+    return st;
 }
 
 static enum tb_status store_program(const struct tb_instructions *t, uint32_t program,
@@ -213,7 +260,7 @@ static enum tb_status store_program(const struct tb_instructions *t, uint32_t pr
 enum tb_status tb_instructions_store(const struct tb_instructions *t, struct tb_store *store,
                                      struct tb_error *err)
 {
-    enum tb_status st = t ? store_unlooked(t, store, err) : TB_OK;
+    enum tb_status st = t ? store_rest(t, store, err) : TB_OK;
 
     for (int kind = 0; t && kind < TB_CODE_KINDS; kind++)
         for (uint32_t p = 0; st == TB_OK && p < t->programs; p++)
@@ -223,8 +270,13 @@ enum tb_status tb_instructions_store(const struct tb_instructions *t, struct tb_
 
 uint64_t tb_instructions_rows(const struct tb_instructions *t)
 {
-    uint64_t rows = t && t->unlooked + t->more;
+    struct rest r[4] = {0};
+    uint64_t rows = 0;
 
+    if (t)
+        rest_of(t, r);
+    for (int i = 0; i < 4; i++)
+        rows += r[i].count != 0;
     for (int kind = 0; t && kind < TB_CODE_KINDS; kind++)
         for (uint32_t p = 0; p < t->programs; p++) {
             bool any = false;

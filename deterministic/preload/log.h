@@ -58,8 +58,8 @@ enum tb_preload_kind {
     TB_PRELOAD_UNREACHED =
         4,               /* a program is about to be executed in which the library will not
                           * be; asked: enum tb_preload_reach, payload: its path, ended by NUL */
-    TB_PRELOAD_FILE = 5, /* holds code that runs here; asked: 1 for the program, 0 for a library;
-                          * payload: its path, ended by NUL */
+    TB_PRELOAD_FILE = 5, /* holds code that runs here; asked: 1 for the program, 0 for a library, 2:
+                          * that is all, the process ends; payload: its path, ended by NUL */
     TB_PRELOAD_GETRANDOM = 16,
     TB_PRELOAD_GETENTROPY = 17,
     TB_PRELOAD_SYSCALL = 18, /* syscall(SYS_getrandom) */

@@ -46,7 +46,7 @@
                                                 X(mkostemps64) X(mkdtemp) X(mktemp) X(tmpnam)      \
                                                     X(tmpnam_r) X(tempnam) X(srand) X(srandom)           \
                                                         X(srand48) X(srandom_r) X(srand48_r)       \
-                                                            X(initstate)
+                                                            X(initstate) X(dlclose) X(_exit) X(_Exit)
 /* clang-format on */
 
 #define TB_NEXT_ENUM(name) TB_NEXT_##name,
@@ -101,8 +101,10 @@ struct tb_pins_image {
     const struct tb_preload_config *config;
     struct tb_preload_shared *shared; /* NULL: it cannot be had */
     struct tb_pins_proc *proc;
-    uint64_t last_id;         /* of the process that was named last; a child reads its parent's */
-    uint32_t files, files_of; /* of the loader's list written down; in the process with this pid */
+    uint64_t last_id;          /* of the process that was named last; a child reads its parent's */
+    uint32_t files_of;         /* files.c: pid whose log has its program; 0: files are not told */
+    uintptr_t program_at;      /* an address in the program */
+    uint64_t opened_libraries; /* the loader's count when they were told last; changed atomically */
     char program[64];
 };
 
@@ -178,6 +180,10 @@ void tb_pins_log_whole(struct tb_preload_record *r, uint64_t offset);
 
 /** tb_pins_tell_files - which files hold the code of an image that has just started */
 void tb_pins_tell_files(struct tb_pins_proc *p);
+
+/** tb_pins_tell_end - what was opened since, and that the list is whole: the process ends, or
+ * executes another program */
+void tb_pins_tell_end(void);
 
 /* site.c */
 

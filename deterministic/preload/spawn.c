@@ -95,6 +95,8 @@ static void before_exec(void)
     struct tb_pins_proc *p = running();
     uint32_t pid = (uint32_t)tb_sys3(SYS_getpid, 0, 0, 0);
 
+    if (p && p->pid == pid)
+        tb_pins_tell_end();
     if (!p || p->pid == pid)
         return;
     struct tb_preload_process *row = tb_pins_row(pid);

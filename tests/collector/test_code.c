@@ -208,6 +208,9 @@ static void test_code__files_are_looked_into_once_and_belong_to_their_programs(v
     }
     assert_int_equal(t->programs, TB_INSTRUCTIONS_PROGRAMS);
     assert_int_equal(t->more, 290 - TB_INSTRUCTIONS_PROGRAMS);
+    tb_instructions_end(t);
+    tb_instructions_end(t); /* an exec that failed, then its end */
+    assert_true(t->processes == 301 && t->ended == 1);
     assert_int_equal(t->files, 292);
     assert_int_equal(t->file[0].kind, TB_FILE_OWN);
     assert_int_equal(t->file[0].in[0], 0);
@@ -216,7 +219,7 @@ static void test_code__files_are_looked_into_once_and_belong_to_their_programs(v
         assert_true(t->file[2].in[i] == UINT64_MAX);
     assert_int_equal(t->file[1].in[0], 1);
     tb_instructions_look(t);
-    assert_true(t->looked == 0 && t->unlooked == 292);
+    assert_true(t->looked == 0 && t->unread == 292 && t->late == 0);
     tb_instructions_free(t);
     tb_pin_plan_free(plan);
 }

@@ -8,8 +8,10 @@
 #endif
 
 static const char exported[] =
-    "_ZNSt13random_device9_M_getvalEv\n__open64_2\n__open_2\n__openat64_2\n__openat_2\n__pread64_"
-    "chk\n__pread_chk\n__read_chk\n" ARC4 "clock_gettime\nclosedir\ndup\ndup2\ndup3\n"
+    "_Exit\n_ZNSt13random_device9_M_getvalEv\n__open64_2\n__open_2\n__openat64_2\n__openat_2\n__"
+    "pread64_"
+    "chk\n__pread_chk\n__read_chk\n_exit\n" ARC4
+    "clock_gettime\nclosedir\ndlclose\ndup\ndup2\ndup3\n"
     "execl\nexecle\nexeclp\nexecv\nexecve\nexecveat\nexecvp\nexecvpe\nfcntl\nfcntl64\nfdopen\nfexec"
     "ve\nfileno\n"
     "fileno_"

@@ -119,6 +119,71 @@ matches pin 'no such instruction in [0-9]+ files?; 1 not looked into'
 expect 0 "$TWINBIT" show t.twinbit coverage
 matches out '^note +1x instructions: files not looked into: they cannot be read any more'
 
+# a library that is closed again, or left behind by _exit(), or opened in a child; abort() leaves no list
+cat >ends.c <<'END_C'
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    pid_t child = argc > 2 && !strcmp(argv[2], "fork") ? fork() : 0;
+    if (child > 0)
+        return waitpid(child, NULL, 0) != child;
+    void *l = dlopen(argv[1], RTLD_NOW);
+    unsigned (*opened)(void) = l ? (unsigned (*)(void))dlsym(l, "opened") : NULL;
+    if (!opened || opened() != 0)
+        return 1;
+    if (argc > 2 && !strcmp(argv[2], "close"))
+        dlclose(l);
+    if (argc > 2 && !strcmp(argv[2], "abort"))
+        abort();
+    _exit(0);
+}
+END_C
+gcc -O1 ends.c -o ends -ldl
+for how in "" close fork; do
+    expect 0 run --pin strict -- ./ends own/libopened.so $how
+    pins rand
+    matches pin 'nothing can answer an instruction: 2 in libopened.so \(opened\)  \(strict\)  \[ends\]$'
+done
+expect 134 run --pin strict -- ./ends own/libopened.so abort
+pins tsc
+matches pin "no such instruction in 1 file, of those known at a process's start  \(strict\)"
+expect 0 "$TWINBIT" show t.twinbit coverage
+matches out '^note +1x instructions: files of processes not known at their end: killed'
+
+# the loader called by name: the program itself is looked into
+loader=$(readelf -p .interp other | grep -o '/[^ ]*ld[^ ]*')
+expect 0 run --pin strict -- "$loader" --library-path . ./other
+pins tsc
+matches pin '3 in other \(seed_of, twice\)  \(strict\)  \[other\]$'
+
+# nothing was looked into: no all-clear
+cat >none.c <<'END_C'
+#include <unistd.h>
+int main(void) { return unlink("none"); }
+END_C
+gcc -O1 none.c -o none
+expect 0 run --pin strict -- ./none
+pins tsc
+matches pin "not known: no file of the job's was looked into; 1 not looked into  \(strict\)"
+
+# more bytes that look like one than are looked at: what was found until then
+cat >many.c <<'END_C'
+#include <x86intrin.h>
+__attribute__((noinline)) unsigned long long first(void) { return __rdtsc() & 0; }
+__asm__(".text\n.rept 1100000\n addl $0x310f, %eax\n.endr\n ret\n");
+int main(void) { return (int)first(); }
+END_C
+gcc -O0 -fno-toplevel-reorder many.c -o many
+expect 0 run --pin strict -- ./many
+pins tsc
+matches pin 'real, nothing can answer an instruction: at least 1 in many \(first\)'
+expect 0 "$TWINBIT" show t.twinbit coverage
+matches out '^note +1x instructions: files looked into in part: limits of a file: 1048576 places'
+
 # pins --verify has a line for both
 export TMPDIR=$PWD/tmp
 mkdir tmp
