@@ -134,6 +134,25 @@ static bool among(const char *words, const char *value)
     return false;
 }
 
+/* "0-3,8": numbers and ranges that do not run backwards, below what an affinity can name */
+static bool cpus_in(const char *value)
+{
+    const char range[] = "0..1023";
+
+    for (;; value++) {
+        unsigned long from = strtoul(value, NULL, 10);
+        value = number_in(value, range);
+        if (value && *value == '-') {
+            unsigned long to = strtoul(value + 1, NULL, 10);
+            value = number_in(value + 1, range);
+            if (to < from)
+                return false;
+        }
+        if (!value || *value != ',')
+            return value && !*value;
+    }
+}
+
 bool tb_pin_fits(const struct tb_pin *pin, const char *value)
 {
     const char *form = pin->form ? pin->form : "", *rest;
@@ -151,7 +170,7 @@ bool tb_pin_fits(const struct tb_pin *pin, const char *value)
     if (strcmp(form, "octal") == 0)
         return strlen(value) == 3 && strspn(value, "01234567") == 3;
     if (strcmp(form, "cpus") == 0)
-        return strspn(value, "0123456789,-") == strlen(value);
+        return cpus_in(value);
     return true;
 }
 

@@ -44,7 +44,10 @@ def fits(form, value):
         low, high = map(int, rest.split(".."))
         parts = value.split(",") if kind == "numbers" else [value]
         return all(p.isdigit() and low <= int(p) <= high for p in parts)
-    return re.fullmatch({"octal": r"[0-7]{3}", "cpus": r"[0-9,-]+"}.get(kind, ".*"), value) is not None
+    if kind == "cpus":
+        ranges = [re.fullmatch(r"(\d+)(?:-(\d+))?", p) for p in value.split(",")]
+        return all(r and int(r[1]) <= int(r[2] or r[1]) < 1024 for r in ranges)
+    return re.fullmatch({"octal": r"[0-7]{3}"}.get(kind, ".*"), value) is not None
 
 
 class Section:

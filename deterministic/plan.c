@@ -244,7 +244,7 @@ static char *trim(char *text)
 }
 
 static enum tb_status take_line(struct tb_pin_plan *p, char *line, const char *path,
-                                unsigned number, struct tb_error *err)
+                                unsigned number, bool *any, struct tb_error *err)
 {
     char source[320];
     char *hash = strchr(line, '#');
@@ -254,6 +254,7 @@ static enum tb_status take_line(struct tb_pin_plan *p, char *line, const char *p
     line = trim(line);
     if (!*line)
         return TB_OK;
+    *any = true;
     int n = snprintf(source, sizeof(source), "%.300s:%u", path, number);
     const char *kept = keep(p, source, (size_t)n);
     return kept ? take_item(p, line, kept, err) : no_memory(err);
@@ -283,21 +284,52 @@ static enum tb_status open_file(FILE **out, const char *path, struct tb_error *e
     return TB_OK;
 }
 
+/* Lines are read as text, so a NUL would hide what is behind it. Editors of some systems put a mark
+ * at the begin (UTF-8's byte order mark): the file is left behind it */
+static enum tb_status check_text(FILE *f, const char *path, struct tb_error *err)
+{
+    static const char mark[] = {'\xEF', '\xBB', '\xBF'};
+    char head[sizeof(mark)];
+    size_t n = fread(head, 1, sizeof(head), f);
+    bool marked = n == sizeof(mark) && memcmp(head, mark, n) == 0;
+
+    rewind(f);
+    for (int c; (c = getc(f)) != EOF;)
+        if (c == 0)
+            return tb_fail(err, TB_ERR_ARG,
+                           "cannot read the file of pins '%s': it holds a NUL byte, so it is no "
+                           "text; save it as UTF-8",
+                           path);
+    if (ferror(f))
+        return tb_fail_sys(err, TB_ERR_IO, errno, "cannot read the file of pins '%s'", path);
+    return fseek(f, marked ? (long)n : 0, SEEK_SET) == 0
+               ? TB_OK
+               : tb_fail_sys(err, TB_ERR_IO, errno, "cannot read the file of pins '%s'", path);
+}
+
 static enum tb_status take_file(struct tb_pin_plan *p, const char *path, struct tb_error *err)
 {
     FILE *f = NULL;
     char line[MAX_LINE];
+    bool any = false;
     enum tb_status st = open_file(&f, path, err);
 
-    if (st != TB_OK)
-        return st;
+    if (st == TB_OK)
+        st = check_text(f, path, err);
     for (unsigned number = 1; st == TB_OK && fgets(line, sizeof(line), f); number++) {
         if (!strchr(line, '\n') && !feof(f))
             st = tb_fail(err, TB_ERR_ARG, "%s:%u: a line of more than %d bytes", path, number,
                          MAX_LINE - 2);
         else
-            st = take_line(p, line, path, number, err);
+            st = take_line(p, line, path, number, &any, err);
     }
+    if (st == TB_OK && !any && !ferror(f))
+        st = tb_fail(err, TB_ERR_ARG,
+                     "the file of pins '%s' names nothing: write profiles and pins into it, one a "
+                     "line; 'twinbit pins' lists them",
+                     path);
+    if (!f)
+        return st;
     if (st == TB_OK && ferror(f))
         st = tb_fail_sys(err, TB_ERR_IO, errno, "cannot read the file of pins '%s'", path);
     (void)fclose(f);

@@ -129,6 +129,10 @@ static void test_plan__values_have_the_form_of_their_pin(void **state)
         {"system.umask=0222", "three octal digits"},
         {"system.umask=08x", "three octal digits"},
         {"cpu.affinity=all", "a list of CPUs"},
+        {"cpu.affinity=3-1", "a list of CPUs"},
+        {"cpu.affinity=2-", "a list of CPUs"},
+        {"cpu.affinity=9999", "a list of CPUs"},
+        {"torch.sdpa=foo", "which takes @keep"},
         {"system.aslr=off", "which takes on"},
     };
 
