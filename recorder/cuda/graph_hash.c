@@ -386,6 +386,17 @@ static void claim(const struct tb_cu_exec *x, const struct tb_cu_node *n, struct
     }
 }
 
+/* Is what a copy brings to the host hashed before it, and may another node, or a stream that is not
+ * the graph's, write it between the two? Under the lock. */
+static bool is_left_torn(const struct tb_cu_work *w, const struct tb_cu_node *n)
+{
+    for (uint32_t i = 0; w->leaves && i < w->n; i++)
+        if ((w->access[i].flags & TB_CU_BEFORE) &&
+            (n->before.torn || tb_cu_unordered(w, &w->access[i])))
+            return true;
+    return false;
+}
+
 static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstream stream,
                        bool per_thread)
 {
@@ -407,6 +418,7 @@ static void write_node(struct tb_cu_exec *x, const struct tb_cu_node *n, CUstrea
     accesses_of(w, x, n);
     tb_cu_split_uses(w, false);
     claim(x, n, w);
+    w->left_torn = is_left_torn(w, n);
     w->exact = w->leaves;
     tb_cu_unlock();
     if (tb_cu_snapshot_due(w)) /* counted as it is named */

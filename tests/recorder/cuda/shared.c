@@ -145,6 +145,29 @@ static void by_graph(void)
     OK(cu.cuGraphLaunch(exec, stream[0]));
 }
 
+/* A copy on one branch, a kernel that writes what it reads on the other. */
+static void by_branch(void)
+{
+    unsigned from = 0, v = 1;
+    void *params[] = {&a, &from, &v};
+    CUgraphExec exec;
+    CUgraph graph;
+
+    memset(pinned, 0, BYTES);
+    OK(cu.cuStreamBeginCapture(stream[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cu.cuEventRecord(event, stream[0]));
+    OK(cu.cuStreamWaitEvent(stream[1], event, 0));
+    OK(cu.cuLaunchKernel(part, BLOCKS, 1, 1, 64, 1, 1, 0, stream[1], params, NULL));
+    OK(cu.cuMemcpyDtoHAsync(pinned, a, BYTES, stream[0]));
+    OK(cu.cuEventRecord(event, stream[1]));
+    OK(cu.cuStreamWaitEvent(stream[0], event, 0));
+    OK(cu.cuStreamEndCapture(stream[0], &graph));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cu.cuGraphLaunch(exec, stream[0]));
+    OK(cu.cuStreamSynchronize(stream[0]));
+    keep(pinned, N);
+}
+
 /* Rows of @width elements that lie @from bytes apart, and are put @to bytes apart. */
 static void by_2d(unsigned *got, unsigned width, unsigned from, unsigned to, CUstream s)
 {
@@ -309,6 +332,8 @@ int main(int argc, char **argv)
         do_part(0, N, 1, 1);
         leave(how);
         OK(cu.cuStreamSynchronize(stream[1]));
+    } else if (strcmp(what, "branch") == 0) { /* the same in a graph */
+        by_branch();
     } else if (strcmp(what, "missed") == 0) { /* nobody sees that `a` is written */
         do_last(b, a, 0);
         join("sync");
