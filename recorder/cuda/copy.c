@@ -348,11 +348,17 @@ void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint
     bool to_host = dst_bytes && is_hosts(tb_cu_alloc_at(dst));
     uint32_t before = w->n;
 
-    w->leaves = to_host && (!rows || rows->width) && w->kind != TB_EV_GRAPH;
-    if (to_host && !w->leaves && src_bytes && !is_hosts(tb_cu_alloc_at(src)))
+    bool whole = w->kind == TB_EV_GRAPH, from_host = src_bytes && is_hosts(tb_cu_alloc_at(src));
+
+    w->leaves = to_host && (!rows || rows->width) && !whole;
+    if (to_host && !w->leaves && src_bytes && !from_host) {
         tb_cu_fill_unhashed();
+        w->left_unhashed = true;
+    }
     if (src_bytes)
         tb_cu_add_range(w, 'r', src, src_bytes, "src");
+    if (whole && from_host && !(w->n > before && (w->access[before].flags & TB_CU_BEFORE)))
+        w->fed = true;
     if (w->leaves && rows)
         only_rows(w, before, rows, src_bytes);
     /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */

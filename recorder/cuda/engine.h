@@ -444,6 +444,8 @@ struct tb_cu_work {
     bool waited;              /* the host goes on when it is done */
     bool unsure;              /* an argument is no address that we know, but could become one */
     bool beyond;              /* it may write memory of the host that no argument leads to */
+    bool left_unhashed;       /* a graph's copy to the host has no fingerprint */
+    bool fed;                 /* a graph's copy has brought bytes of the host, not hashed there */
     bool left_torn;           /* what it brings to the host may be written meanwhile, unseen */
     bool torn;                /* it met another stream's use of the same memory */
     bool exact;               /* run --poison: it was hashed as it is, by tb_cu_launch_exact() */

@@ -204,6 +204,11 @@ static void cover(const struct tb_cu_work *w)
     if (w->not_before)
         tb_cu_cover(0, w->seq, "cuda", w->name,
                     "what the host writes to memory of both is not told from what it writes");
+    if (w->left_unhashed)
+        tb_cu_cover(1, w->seq, "cuda", w->name, "what its copies bring to the host is not hashed");
+    if (w->fed)
+        tb_cu_cover(1, w->seq, "cuda", w->name,
+                    "what its copies bring from the host is not hashed before it");
     if (w->left_torn)
         tb_cu_cover(1, w->seq, "cuda", w->name, TB_COVER_LEFT);
     if (w->beyond)
@@ -225,7 +230,7 @@ void tb_cu_event_put(struct tb_cu_work *w, struct tb_rec_thread *t, uint32_t sit
         e.flags |= TB_EVF_PARTIAL;
     w->seq = tb_cu.api->event(t, &e, wire);
     if (tb_unlikely(w->missing || w->torn || w->torn_here || w->torn_state || w->beyond ||
-                    w->not_before || w->left_torn))
+                    w->not_before || w->left_torn || w->left_unhashed || w->fed))
         cover(w);
 }
 

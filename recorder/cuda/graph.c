@@ -207,7 +207,7 @@ static void count_nodes(struct tb_cu_work *w, const struct tb_cu_exec *x)
         copies += (n->type == CU_GRAPH_NODE_TYPE_MEMCPY || n->type == CU_GRAPH_NODE_TYPE_MEMSET) &&
                   !n->disabled;
     }
-    tb_cu_detail(w, "\tkernels=%u\tcopies=%u", kernels, copies);
+    tb_cu_detail(w, "\tkernels=%u\tcopies=%u%s", kernels, copies, w->fed ? "\tfed=1" : "");
 }
 
 static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_thread)
@@ -216,7 +216,6 @@ static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_
 
     if (!w)
         return NULL;
-    count_nodes(w, x);
     w->missing = missing_of(x);
     tb_cu_where();
     tb_cu_lock();
@@ -226,6 +225,7 @@ static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_
         add_nodes(w, x);
     tb_cu_split_uses(w, false);
     tb_cu_unlock();
+    count_nodes(w, x);
     if (!by_node(x))
         say_whole(x);
     return w;
@@ -270,6 +270,8 @@ static void add_memory(struct tb_cu_work *w, const struct tb_cu_exec *x)
     add_nodes(w, x);
     tb_cu_unlock();
     w->args = args;
+    w->left_unhashed = false; /* what it frees looks like memory of the host */
+    count_nodes(w, x);
 }
 
 static void launched_whole(const struct tb_cuda_call *c, struct tb_cu_exec *x, struct tb_cu_work *w)

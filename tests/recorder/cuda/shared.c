@@ -23,6 +23,9 @@
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuMemAlloc)                                                                                  \
+    X(cuMemAllocAsync)                                                                             \
+    X(cuMemFreeAsync)                                                                              \
+    X(cuMemcpyHtoDAsync)                                                                           \
     X(cuMemAllocHost)                                                                              \
     X(cuMemHostRegister)                                                                           \
     X(cuMemcpy)                                                                                    \
@@ -165,6 +168,31 @@ static void by_branch(void)
     OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
     OK(cu.cuGraphLaunch(exec, stream[0]));
     OK(cu.cuStreamSynchronize(stream[0]));
+    keep(pinned, N);
+}
+
+/* A graph whose copy brings @v from the host; @memory: into what it allocates itself. */
+static void by_feeding(unsigned v, bool memory)
+{
+    CUdeviceptr to = a;
+    void *params[] = {&to, &b};
+    static unsigned given[N];
+    CUgraphExec exec;
+    CUgraph graph;
+
+    given[7] = v;
+    OK(cu.cuStreamBeginCapture(stream[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
+    if (memory)
+        OK(cu.cuMemAllocAsync(&to, BYTES, stream[0]));
+    OK(cu.cuMemcpyHtoDAsync(to, given, BYTES, stream[0]));
+    OK(cu.cuLaunchKernel(take, BLOCKS, 1, 1, 64, 1, 1, 0, stream[0], params, NULL));
+    if (memory)
+        OK(cu.cuMemFreeAsync(to, stream[0]));
+    OK(cu.cuStreamEndCapture(stream[0], &graph));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cu.cuGraphLaunch(exec, stream[0]));
+    OK(cu.cuStreamSynchronize(stream[0]));
+    OK(cu.cuMemcpyDtoH(pinned, b, BYTES));
     keep(pinned, N);
 }
 
@@ -334,6 +362,8 @@ int main(int argc, char **argv)
         OK(cu.cuStreamSynchronize(stream[1]));
     } else if (strcmp(what, "branch") == 0) { /* the same in a graph */
         by_branch();
+    } else if (strcmp(what, "fed") == 0 || strcmp(what, "fedmemory") == 0) {
+        by_feeding((unsigned)atoi(how), what[3] != 0);
     } else if (strcmp(what, "missed") == 0) { /* nobody sees that `a` is written */
         do_last(b, a, 0);
         join("sync");
