@@ -287,7 +287,7 @@ static void convert_access(struct tb_merge *m, const struct tb_wire_access *in, 
     struct tb_fp fp = {in->fp_a, in->fp_b};
 
     out->alloc = in->alloc & TB_ALLOC_MASK;
-    out->offset = in->offset;
+    tb_store_unpack(out, in->offset);
     out->fp_kind = (uint8_t)(in->alloc >> 48);
     m->believed += out->fp_kind == TB_FP_UNCHANGED;
     if (in->alloc & TB_ACCESS_PENDING)

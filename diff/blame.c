@@ -327,6 +327,24 @@ static bool brought(const struct ev *x, const struct inputs *in, const struct ou
     return in->hashed_differs && !o->of && is_to_host(x);
 }
 
+static bool adds_by_atomics(const struct ev *e)
+{
+    return e->kind == TB_EV_LAUNCH && site_says(e->site, "atomics", "1");
+}
+
+/*
+ * Is what went before nothing but a fingerprint that may be torn, and has the event a reason of its
+ * own to differ? The fingerprint may have been torn by just that: it explains nothing.
+ */
+static bool own_reason(const struct blame *b, const struct ev *x, const struct ev *y,
+                       const struct outputs *o, uint32_t root)
+{
+    bool other = (x->args != y->args || x->key != y->key) && !only_torn(o);
+
+    return root && root <= ROOTS && b->res.roots[root - 1].r.torn &&
+           (other || adds_by_atomics(x)) && (o->differ || o->failed);
+}
+
 static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev *y,
                             struct inputs *in, const struct outputs *o, uint32_t *root, bool *self)
 {
@@ -335,6 +353,8 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
 
     *root = 0;
     *self = in->self;
+    if (in->tainted && own_reason(b, x, y, o, in->root))
+        in->tainted = false;
     if (in->tainted && in->root) {
         *root = in->root;
         return TB_OK;
@@ -344,7 +364,7 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
     *root = inner_root(b, x, y);
     if (*root)
         return TB_OK;
-    if (o->kept) {
+    if (o->kept && !own_reason(b, x, y, o, o->kept)) {
         *root = o->kept;
         return TB_OK;
     }

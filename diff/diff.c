@@ -293,6 +293,40 @@ static void drop_weak(struct all_roots *all)
             i++;
 }
 
+/* Is what may be torn beside something that differs for sure? Nothing follows from it then, or it
+ * would be sure as well. */
+static bool beside_sure(const struct all_roots *all)
+{
+    bool sure = false, torn = false;
+
+    for (size_t i = 0; i < all->n; i++) {
+        sure = sure || !all->r[i].r.torn;
+        torn = torn || all->r[i].r.torn;
+    }
+    return sure && torn;
+}
+
+/* So it is no root, and a note. */
+static enum tb_status drop_torn(struct all_roots *all, struct tb_diff_report *rep)
+{
+    uint64_t n = 0;
+
+    if (!beside_sure(all))
+        return TB_OK;
+    for (size_t i = 0; i < all->n;) {
+        if (!all->r[i].r.torn) {
+            i++;
+            continue;
+        }
+        n += all->r[i].r.count;
+        drop_root(all, i);
+    }
+    return add_line(&rep->notes, &rep->note_count, 1,
+                    "%" PRIu64 " fingerprint%s %s, too, taken while another stream or node of its "
+                    "graph may have written there; nothing follows from %s",
+                    n, plural(n), n == 1 ? "differs" : "differ", n == 1 ? "it" : "them");
+}
+
 /* ---------------------------------------------------------------- ranking */
 
 /* What nothing follows from, or what may be nothing but the moment of a fingerprint */
@@ -699,6 +733,8 @@ static enum tb_status compare_runs(struct report_builder *rb, const struct tb_di
         return st;
     resolve_collectives(all, rb->a->procs, rb->rep);
     drop_weak(all);
+    if ((st = drop_torn(all, rb->rep)) != TB_OK)
+        return st;
     if ((st = finish_roots(rb, all, max, err)) != TB_OK || (st = drop_settled(rb->rep)) != TB_OK ||
         (st = note_rest(rb)) != TB_OK || (st = note_cost(rb)) != TB_OK)
         return st;

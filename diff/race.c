@@ -20,7 +20,8 @@ struct extent {
     const char *argument;
     uint64_t alloc;
     int64_t lo, hi;
-    bool exact; /* of a copy or set: not what a pointer may be for */
+    uint32_t place; /* of the pointer, as in the trace */
+    bool exact;     /* of a copy or set: not what a pointer may be for */
     bool read;
     uint32_t access;
 };
@@ -56,6 +57,7 @@ static bool extent_of(const struct tb_trace_event *e, uint32_t i, struct extent 
                          .alloc = s->alloc,
                          .lo = (int64_t)s->offset + a->span_lo,
                          .hi = (int64_t)s->offset + a->span_hi,
+                         .place = s->place,
                          .exact = e->e.kind == TB_EV_COPY || e->e.kind == TB_EV_SET,
                          .read = a->mode == 'r',
                          .access = i};
@@ -64,12 +66,28 @@ static bool extent_of(const struct tb_trace_event *e, uint32_t i, struct extent 
            strcmp(a->argument, "reached through memory") != 0; /* that may be anything */
 }
 
-/* Is it the same memory, and not only the same allocation? An extent that a pointer stands for
- * begins where it leads to, or with the allocation. */
+/* Does the pointer of a kernel lead to bytes of the copy @c? All of its extent may lie in them. */
+static bool leads_into(const struct extent *k, const struct extent *c)
+{
+    if (k->place)
+        return k->place == tb_wire_place((uint64_t)c->lo) || (c->lo <= k->lo && k->hi <= c->hi);
+    return k->lo >= c->lo;
+}
+
+/* Is it the same memory, and not only the same allocation? An extent that a pointer stands for may
+ * begin before what the pointer leads to. */
 static bool same_place(const struct extent *a, const struct extent *b)
 {
-    return a->lo == b->lo || (a->exact && b->exact) || (a->exact && b->lo > a->lo) ||
-           (b->exact && a->lo > b->lo);
+    uint32_t begin[2] = {a->place ? a->place : tb_wire_place((uint64_t)a->lo),
+                         b->place ? b->place : tb_wire_place((uint64_t)b->lo)};
+
+    if (a->place == TB_PLACE_NOWHERE || b->place == TB_PLACE_NOWHERE)
+        return false;
+    if (a->exact && b->exact)
+        return true;
+    if (a->exact || b->exact)
+        return a->exact ? leads_into(b, a) : leads_into(a, b);
+    return begin[0] == begin[1];
 }
 
 /* The surest, then what meets a read, then the nearest */

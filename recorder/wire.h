@@ -318,6 +318,17 @@ static_assert(sizeof(struct tb_wire_access) == 32, "wire: tb_wire_access");
 #define TB_ALLOC_EVENT (3ull << 40)  /* mode q: + the CUDA event's */
 #define TB_ALLOC_DEVICE (4ull << 40) /* mode q: + a device's number: the host waited for it */
 #define TB_ALLOC_MASK ((1ull << 48) - 1)
+/*
+ * An extent that is all that a kernel's pointer may be for can begin before that pointer. Then the
+ * upper bits of `offset` tell where the pointer leads, by tb_wire_place(); 0: to where the extent
+ * begins. NOWHERE: no single pointer leads there.
+ */
+#define TB_PLACE_SHIFT 43u
+#define TB_PLACE_NOWHERE 0xfffffu
+static inline uint32_t tb_wire_place(uint64_t offset)
+{
+    return 1 + (uint32_t)((offset * 0x9e3779b97f4a7c15ull >> 32) % (TB_PLACE_NOWHERE - 1));
+}
 /* Detail of a coverage row: two streams used the memory, and nothing orders them */
 #define TB_COVER_TORN "memory was used by streams at once: fingerprints of it may be torn"
 /* The same of what a copy brings to the host: nobody sees it again */

@@ -6,6 +6,21 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+/* ---------------------------------------------------------------- offsets */
+
+uint64_t tb_store_packed(const struct tb_store_access *a)
+{
+    return a->offset | (uint64_t)a->place << TB_PLACE_SHIFT;
+}
+
+void tb_store_unpack(struct tb_store_access *a, uint64_t packed)
+{
+    bool memory = a->alloc < TB_ALLOC_RNG;
+
+    a->offset = memory ? packed & ((1ull << TB_PLACE_SHIFT) - 1) : packed;
+    a->place = memory ? (uint32_t)(packed >> TB_PLACE_SHIFT) : 0;
+}
+
 /* Flags that say how an event was recorded, not what it did. */
 #define DIGEST_FLAGS ((uint16_t)~TB_EVF_READS_HASHED)
 
@@ -113,7 +128,7 @@ void tb_seghash_add(struct tb_seghash *h, const struct tb_site_full *site, uint6
             memcpy(d + 1, a[i].fp_kind == TB_FP_UNCHANGED ? none : fp, 16);
             d += DIGEST_ONE;
         }
-        c = put64(put64(c, a[i].alloc), a[i].offset);
+        c = put64(put64(c, a[i].alloc), tb_store_packed(&a[i]));
         *c = a[i].fp_kind;
         memcpy(c + 1, fp, 16);
         c += 17;

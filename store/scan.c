@@ -105,7 +105,7 @@ static enum tb_status read_accesses(struct tb_scan *c, uint64_t id, const struct
             return tb_trace_damaged(c->trace, err, "event %" PRIu64 ": access %u is missing", id,
                                     i);
         a->alloc = (uint64_t)sqlite3_column_int64(c->accesses, 1);
-        a->offset = (uint64_t)sqlite3_column_int64(c->accesses, 2);
+        tb_store_unpack(a, (uint64_t)sqlite3_column_int64(c->accesses, 2));
         if (!read_fp(c->accesses, a, site->traits[i]))
             return tb_trace_damaged(c->trace, err, "event %" PRIu64 ", access %u", id, i);
         rc = step_access(c, err);

@@ -50,9 +50,15 @@ struct tb_store_event {
 struct tb_store_access {
     uint64_t alloc;  /* ordinal in the process, TB_ALLOC_RNG + n for RNG states, 0 unknown */
     uint64_t offset; /* bytes */
+    uint32_t place;  /* of memory: where a kernel's pointer leads (wire.h), 0: to @offset */
     uint8_t fp_kind; /* enum tb_fp_kind */
     uint8_t fp[16];
 };
+
+/** tb_store_packed - offset and place as one number: of mode q an offset has all its bits */
+uint64_t tb_store_packed(const struct tb_store_access *a);
+/** tb_store_unpack - set them of @a, whose alloc is known */
+void tb_store_unpack(struct tb_store_access *a, uint64_t packed);
 
 /* One access line of a site, parsed. Pointers live as long as the handle they came from. */
 struct tb_site_access {

@@ -60,7 +60,8 @@ const char tb_schema_views[] =
     /* Two conditions that say the same, so that the join is a look-up from either side. */
     "CREATE VIEW v_accesses AS SELECT a.id AS accessId, e.id AS eventId,"
     " a.id & 65535 AS accessIndex, sa.mode, argument.value AS argument, sa.dtype,"
-    " device.value AS device, sa.shape, sa.strides, sa.elements, sa.bytes, a.alloc, a.offset,"
+    " device.value AS device, sa.shape, sa.strides, sa.elements, sa.bytes, a.alloc,"
+    " CASE WHEN a.alloc < 1 << 40 THEN a.offset & (1 << 43) - 1 ELSE a.offset END AS offset,"
     " lower(hex(substr(a.fp, 1, 16))) AS fp,"
     " CASE WHEN a.fp IS NULL THEN 0 WHEN length(a.fp) = 16 THEN sa.fpKind"
     " ELSE unicode(substr(a.fp, 17)) END AS fpKind,"

@@ -141,7 +141,7 @@ static void put_access(struct tb_batch_access *out, uint64_t id, const struct tb
 {
     out->id = (int64_t)id;
     out->alloc = (int64_t)a->alloc;
-    out->offset = (int64_t)a->offset;
+    out->offset = (int64_t)tb_store_packed(a);
     memcpy(out->fp, a->fp, 16);
     out->fp[16] = a->fp_kind;
     out->fp_len = a->fp_kind == TB_FP_NONE ? 0 : a->fp_kind == (trait & TB_TRAIT_KIND) ? 16 : 17;

@@ -152,9 +152,18 @@ static uint32_t define(struct tb_rec_thread *t, const struct tb_cu_work *w, uint
     return id;
 }
 
+/* Where the pointer leads, if not to where the extent begins. A variable has no pointer. */
+static uint64_t place(const struct tb_cu_access *a)
+{
+    if (a->by_pointer)
+        return a->pointer != a->offset ? tb_wire_place(a->pointer) : 0;
+    return a->guessed && a->alloc && a->alloc->kind != TB_CU_GLOBAL ? TB_PLACE_NOWHERE : 0;
+}
+
 struct tb_wire_access tb_cu_wire(const struct tb_cu_access *a)
 {
-    struct tb_wire_access out = {.alloc = a->ordinal, .offset = a->offset};
+    struct tb_wire_access out = {.alloc = a->ordinal,
+                                 .offset = a->offset | place(a) << TB_PLACE_SHIFT};
 
     if (a->flags & TB_CU_BELIEVED)
         out.alloc |= (uint64_t)TB_FP_UNCHANGED << 48;

@@ -6,6 +6,8 @@
  *   p produces: writes the buffer     c consumes: reads the buffer, writes another
  *   v writes what c writes            V writes a part of that, elsewhere
  *   P writes a part of the buffer's allocation, elsewhere
+ *   a may write the whole buffer, through a pointer to its byte 16    b consumes it through one
+ *   t reads what c writes, too, and adds floats by atomics
  *   n writes the buffer, without a fingerprint
  *   x copies to its begin             u may have written the buffer and did not
  *   m writes what it reaches through memory, perhaps the buffer
@@ -105,6 +107,11 @@ static void work(struct out *o, char what, unsigned stream)
         a[1] = memory(1, 16, 7, TB_FP_BYTES);
         put(o, TB_EV_LAUNCH, "cuda\nelsewhere\n" STREAM "w f32 cuda:0 [8] - a\n", a, 2);
         return;
+    case 'a':
+        a[1] = memory(1, 0, 7, TB_FP_BYTES);
+        a[1].place = tb_wire_place(16);
+        put(o, TB_EV_LAUNCH, "cuda\nuncut\n" STREAM "w f32 cuda:0 [16] - a\n", a, 2);
+        return;
     case 'x':
         a[1] = memory(1, 0, 7, TB_FP_BYTES);
         put(o, TB_EV_COPY, "cuda\ncuMemcpyHtoDAsync\n" STREAM "w u8 cuda:0 [32] - dst\n", a, 2);
@@ -136,11 +143,19 @@ static void work(struct out *o, char what, unsigned stream)
         a[1] = memory(what == 'A' ? 1 : 2, 0, what == 'H' ? 3 : o->result + 3, TB_FP_BYTES);
         put(o, TB_EV_COPY, "cuda\ncuMemcpyDtoH\n" STREAM "r u8 cuda:0 [64] - src\n", a, 2);
         return;
+    case 'b':
     case 'c':
         a[1] = memory(1, 0, o->result, o->hashed ? TB_FP_BYTES : TB_FP_NONE);
+        a[1].place = what == 'b' ? tb_wire_place(16) : 0;
         a[2] = memory(2, 0, o->result, TB_FP_BYTES);
         put(o, TB_EV_LAUNCH,
             "cuda\nconsume\n" STREAM "r f32 cuda:0 [16] - a\nw f32 cuda:0 [16] - b\n", a, 3);
+        return;
+    case 't':
+        a[1] = memory(2, 0, 0, TB_FP_NONE);
+        a[2] = memory(3, 0, o->result + 20, TB_FP_BYTES);
+        put(o, TB_EV_LAUNCH,
+            "cuda\nadd\tatomics=1\n" STREAM "r f32 cuda:0 [16] - b\nw f32 cuda:0 [16] - d\n", a, 3);
         return;
     case 'z':
         a[1] = memory(2, 0, 0, TB_FP_NONE);
@@ -390,6 +405,38 @@ static void test_race__one_that_is_only_possible_is_no_cause(void **state)
     done(r);
 }
 
+/* An extent that was not cut begins before its pointer: that is where the kernel begins. */
+static void test_race__begins_where_the_pointer_leads(void **state)
+{
+    struct tb_diff_report *r = compare("k1 a1 c2", false);
+
+    (void)state;
+    assert_only_possible(&r->roots[0]);
+    done(r);
+    r = compare("k1 p1 b2", false);
+    assert_only_possible(&r->roots[0]);
+    done(r);
+    assert_race("k1 a1 b2", "uncut");
+    assert_race("k1 P1 b2", "elsewhere");
+}
+
+/* A torn fingerprint takes no blame from what has a reason of its own, and is no root beside it. */
+static void test_race__what_has_its_own_reason_is_the_root(void **state)
+{
+    struct tb_diff_report *r = compare("k1 V1 c2 t2", false);
+
+    (void)state;
+    assert_int_equal(r->root_count, 1);
+    assert_string_equal(r->roots[0].a.name.op, "add");
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_ACCUMULATION);
+    assert_non_null(strstr(r->notes[0].text, "1 fingerprint differs, too, taken while another"));
+    done(r);
+    r = compare("k1 v1 c2 t2", false); /* the same bytes: that is a race all the same */
+    assert_int_equal(r->root_count, 1);
+    assert_int_equal(r->roots[0].cause, TB_CAUSE_STREAM_RACE);
+    done(r);
+}
+
 /* Both write, and perhaps parts that do not meet: then the difference is perhaps only of the moment
  * of the fingerprint, unless something follows from it. */
 static void assert_may_be_torn(const char *script)
@@ -549,6 +596,8 @@ int main(void)
         cmocka_unit_test(test_race__waits_and_streams_without_a_device_are_of_all),
         cmocka_unit_test(test_race__only_what_was_written_counts),
         cmocka_unit_test(test_race__one_that_is_only_possible_is_no_cause),
+        cmocka_unit_test(test_race__begins_where_the_pointer_leads),
+        cmocka_unit_test(test_race__what_has_its_own_reason_is_the_root),
         cmocka_unit_test(test_race__a_fingerprint_that_may_be_torn_is_no_divergence),
         cmocka_unit_test(test_race__a_torn_fingerprint_with_a_result_is_one),
         cmocka_unit_test(test_race__shows_in_what_leaves_for_the_host),

@@ -155,6 +155,10 @@ static void make_event(const struct model *m, struct made_event *e, uint32_t thr
         struct tb_store_access *a = &e->access[k];
         a->alloc = make_rand(r) % 8 ? make_rand(r) % 1000 : TB_ALLOC_RNG + 1;
         a->offset = make_rand(r) % 4 ? 0 : make_rand(r);
+        if (a->alloc < TB_ALLOC_RNG) {
+            a->offset %= 1ull << (TB_PLACE_SHIFT - 1);
+            a->place = make_rand(r) % 4 ? 0 : (uint32_t)make_rand(r) % (TB_PLACE_NOWHERE + 1);
+        }
         a->fp_kind = (uint8_t)(make_rand(r) % 5);
         for (int b = 0; a->fp_kind && b < 16; b++)
             a->fp[b] = (uint8_t)make_rand(r);
@@ -351,6 +355,7 @@ static void compare_event(const struct written *w, size_t i, const struct tb_tra
         struct tb_store_access a = model_access(&from->access[k], variant);
         assert_int_equal(x->access[k].alloc, a.alloc);
         assert_int_equal(x->access[k].offset, a.offset);
+        assert_int_equal(x->access[k].place, a.place);
         assert_int_equal(x->access[k].fp_kind, a.fp_kind);
         assert_memory_equal(x->access[k].fp, a.fp, 16);
     }

@@ -1,7 +1,8 @@
 /*
  * Threads of the host that write parts of one allocation, each through a stream of its own. Runs
  * have equal results, whichever thread is first; but for "sum": there one of them adds floats by
- * atomics. What diff must say: tests/e2e/t097-diff-threads.sh.
+ * atomics. What diff must say: tests/e2e/t097-diff-threads.sh. "halves" is one thread that does so
+ * with two streams, and adds in the upper half: t117-diff-pointers.sh.
  *
  * usage: threads CASE [ODD]; prints a hash of all that the host got. ODD: the thread whose last
  * number is another one, 4: none; then all wait for each other behind the first round. Start at
@@ -226,6 +227,22 @@ static void launch_many(CUdeviceptr p, CUstream s)
     }
 }
 
+/* One thread, two streams, each on its half; the first one's extent is not cut yet. */
+static void halves(void)
+{
+    CUdeviceptr upper = all + BYTES / 2;
+    unsigned v = 7;
+    void *low[] = {&all, &v}, *high[] = {&upper, &v};
+    CUstream s, t;
+
+    OK(cu.cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    OK(cu.cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+    launch(fill, BLOCKS, s, high);
+    launch(sum, 100, s, high);
+    launch(fill, BLOCKS, t, low);
+    OK(cu.synchronize());
+}
+
 static void *work(void *arg)
 {
     unsigned k = (unsigned)(size_t)arg;
@@ -262,10 +279,12 @@ int main(int argc, char **argv)
     if (is("first"))
         load_many();
     (void)pthread_barrier_init(&start, NULL, THREADS);
-    for (size_t i = 0; i < THREADS; i++)
+    if (is("halves"))
+        halves();
+    for (size_t i = 0; i < THREADS && !is("halves"); i++)
         if (pthread_create(&thread[i], NULL, work, (void *)i) != 0)
             return 1;
-    for (unsigned i = 0; i < THREADS; i++)
+    for (unsigned i = 0; i < THREADS && !is("halves"); i++)
         (void)pthread_join(thread[i], NULL);
     if (is("unread"))
         return 0;
