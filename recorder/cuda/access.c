@@ -381,7 +381,8 @@ void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, 
 
 static bool host_writes(const struct tb_cu_alloc *a)
 {
-    return a->kind == TB_CU_MANAGED || a->kind == TB_CU_HOST;
+    return a->kind == TB_CU_MANAGED || a->kind == TB_CU_HOST ||
+           (a->kind == TB_CU_GLOBAL && a->unstable);
 }
 
 /* Within a budget of its own: what is hashed of the writes must not depend on it. */
@@ -424,7 +425,18 @@ void tb_cu_add_host_writes(struct tb_cu_work *w)
     for (uint32_t i = 0; i < w->n; i++) {
         struct tb_cu_access *r = &w->access[i];
         if (r->mode == 'r' && host_writes(r->alloc) &&
-            (r->by_pointer || r->beside || also_writes(w, r)))
+            (r->by_pointer || r->beside || r->alloc->kind == TB_CU_GLOBAL || also_writes(w, r)))
+            hash_before(w, r, &hashed);
+    }
+}
+
+void tb_cu_add_host_source(struct tb_cu_work *w)
+{
+    uint64_t hashed = 0;
+
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct tb_cu_access *r = &w->access[i];
+        if (r->mode == 'r' && host_writes(r->alloc) && r->alloc->kind != TB_CU_HOST)
             hash_before(w, r, &hashed);
     }
 }

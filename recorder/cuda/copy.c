@@ -370,6 +370,8 @@ static void add_transfer(struct tb_cu_work *w, const struct transfer *t)
 {
     tb_cu_add_copy(w, t->dst, t->dst_bytes, t->src, t->set ? 0 : t->src_bytes,
                    t->gaps ? &t->rows : NULL);
+    if (tb_unlikely(tb_cu_has_shared()) && !t->set && !t->gaps)
+        tb_cu_add_host_source(w);
 }
 
 /* A copy to memory of the host that is not pinned has arrived when the call returns. */
@@ -553,6 +555,14 @@ static bool may_leave(uint32_t id)
     }
 }
 
+/* May it take from memory that the host writes, too? So it is then. */
+static bool may_take(uint32_t id)
+{
+    const struct form *f = tb_cu_has_shared() ? form_of(id) : NULL;
+
+    return f && f->src != NONE;
+}
+
 static void delay(const struct tb_cuda_call *c)
 {
     struct transfer t = {.name = NULL};
@@ -572,7 +582,7 @@ void tb_cu_copy_enter(struct tb_cuda_call *c)
         delay(c);
     if (tb_cu_fills() && is_dtoh(c->id) && !tb_cu_tls.op_depth && !tb_cu_recording())
         tb_cu_fill_unhashed(); /* by the level, --steps or a pause; of an operator its tap knows */
-    if (!(tb_cu_at_enter() || may_leave(c->id)) || !tb_cu_recording())
+    if (!(tb_cu_at_enter() || may_leave(c->id) || may_take(c->id)) || !tb_cu_recording())
         return;
     w = begin(c);
     if (w && tb_cu_tls.may_call)

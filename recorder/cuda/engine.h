@@ -518,6 +518,8 @@ void tb_cu_settle(struct tb_cu_work *w);
 /** tb_cu_add_host_writes - of a launch: what the host may have left in memory that both write is
  * hashed before it, for nobody sees that being written. Under the lock */
 void tb_cu_add_host_writes(struct tb_cu_work *w);
+/** tb_cu_add_host_source - of a copy: so is managed memory that it takes from. Under the lock */
+void tb_cu_add_host_source(struct tb_cu_work *w);
 /** tb_cu_note_use - @w uses what @a says; under the lock */
 void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a);
 /** tb_cu_add_order - its stream as an access, always the last one */

@@ -1,6 +1,6 @@
 /*
  * Memory that the host writes, too: what the host has left there, and what a kernel makes of it.
- * The program of tests/e2e/t098-diff-host-writes.sh.
+ * The program of tests/e2e/t098-diff-host-writes.sh and t118-diff-host-sources.sh.
  *
  * usage: managed KIND CASE VALUE; VALUE is what the host of two runs differs in. Start at main()
  */
@@ -28,6 +28,8 @@
     X(cuMemHostAlloc)                                                                              \
     X(cuMemHostGetDevicePointer)                                                                   \
     X(cuMemcpyDtoH)                                                                                \
+    X(cuMemcpyDtoD)                                                                                \
+    X(cuModuleGetGlobal)                                                                           \
     X(cuMemcpyHtoD)                                                                                \
     X(cuLaunchKernel)
 
@@ -42,6 +44,12 @@ static struct cuda {
     " mul.wide.u32 %d1, %r2, 4; add.u64 %d2, %d0, %d1;\n"
 static const char image[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .global .attribute(.managed) .align 4 .b8 shared[2048];\n"
+    /* q[i] = shared[i] */
+    ".visible .entry variable(.param .u64 q) {\n"
+    " .reg .b32 %r<4>; .reg .b64 %d<5>;\n"
+    " ld.param.u64 %d3, [q]; cvta.to.global.u64 %d3, %d3; mov.u64 %d0, shared;\n" INDEX
+    " ld.global.u32 %r0, [%d2]; add.u64 %d4, %d3, %d1; st.global.u32 [%d4], %r0; ret; }\n"
     /* p[i] = v */
     ".visible .entry part(.param .u64 p, .param .u32 v) {\n"
     " .reg .b32 %r<4>; .reg .b64 %d<3>;\n"
@@ -69,9 +77,9 @@ static const char image[] =
     " ld.param.u64 %d3, [t]; cvta.to.global.u64 %d3, %d3; ld.global.u64 %d0, [%d3];\n" INDEX
     " ld.global.u32 %r0, [%d2]; add.u32 %r0, %r0, 1; st.global.u32 [%d2], %r0; ret; }\n";
 
-static CUfunction part, more, take, last, table;
-static CUdeviceptr m, b, list; /* m: of both */
-static unsigned *host;         /* the same as the host sees it */
+static CUfunction part, more, take, last, table, variable;
+static CUdeviceptr m, b, list, var; /* m, var: of both */
+static unsigned *host;              /* the same as the host sees it */
 
 static void ok(CUresult result, int line)
 {
@@ -87,6 +95,7 @@ static void begin(const char *kind)
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
     CUcontext context;
     CUmodule module;
+    size_t bytes;
 
 #define LOAD_(name)                                                                                \
     if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
@@ -102,6 +111,8 @@ static void begin(const char *kind)
     OK(cu.cuModuleGetFunction(&take, module, "take"));
     OK(cu.cuModuleGetFunction(&last, module, "last"));
     OK(cu.cuModuleGetFunction(&table, module, "table"));
+    OK(cu.cuModuleGetFunction(&variable, module, "variable"));
+    OK(cu.cuModuleGetGlobal(&var, &bytes, module, "shared"));
     OK(cu.cuMemAlloc(&b, BYTES));
     OK(cu.cuMemAlloc(&list, sizeof(m)));
     if (strcmp(kind, "managed") == 0) {
@@ -161,6 +172,15 @@ static void do_table(void)
     launch(table, BLOCKS, params);
 }
 
+/* The host writes @v to a variable of the module. */
+static void do_variable(unsigned v)
+{
+    void *params[] = {&b};
+
+    ((unsigned *)var)[5] = v;
+    launch(variable, BLOCKS, params);
+}
+
 /* The host writes @v behind all that the device has done. */
 static void put(unsigned v)
 {
@@ -186,7 +206,7 @@ int main(int argc, char **argv)
 
     begin(kind);
     do_part(0, 1);
-    put(strcmp(what, "kernel") == 0 ? 5 : value);
+    put(strcmp(what, "kernel") == 0 || strcmp(what, "variable") == 0 ? 5 : value);
     if (strcmp(what, "beside") == 0) /* what the kernel writes, and does not read */
         do_part(64, 2);
     else if (strcmp(what, "same") == 0) /* it adds to that */
@@ -195,12 +215,18 @@ int main(int argc, char **argv)
         do_take();
     else if (strcmp(what, "table") == 0)
         do_table();
+    else if (strcmp(what, "copy") == 0)
+        OK(cu.cuMemcpyDtoD(b, m, BYTES));
+    else if (strcmp(what, "variable") == 0)
+        do_variable(value);
     else if (strcmp(what, "over") == 0) /* nothing of it is left */
         do_part(0, 2);
     else if (strcmp(what, "kernel") == 0) /* the kernel alone, by chance */
         do_last();
-    do_more();
-    do_take();
+    if (strcmp(what, "variable") != 0) {
+        do_more();
+        do_take();
+    }
     OK(cu.cuCtxSynchronize());
     show();
     return 0;
