@@ -173,6 +173,8 @@ static enum tb_status print_row(struct report_builder *rb, const struct row *r)
         return add_line(&rep->coverage, &rep->coverage_count, r->severity,
                         "%.60s: %.200s%s%.120s (%" PRIu64 ")", r->kind, r->subject, colon,
                         r->detail, r->count[0]);
+    if (strcmp(r->kind, "window") == 0 && rb->ways.windows)
+        note_incomplete(rb, "%s", rb->window_why);
     if (r->severity >= 1 && !is_meeting(r))
         note_incomplete(rb, "what was not covered differs: %.60s, %.120s", r->kind, r->subject);
     return add_line(&rep->coverage, &rep->coverage_count, r->severity,
@@ -219,6 +221,66 @@ static void note_none_hashed(struct report_builder *rb, const struct rows *l)
 }
 
 /* ---------------------------------------------------------------- left out on purpose */
+
+static bool meta_differs(const struct report_builder *rb, const char *key)
+{
+    const char *a = rb->a->files ? tb_trace_meta(rb->a->trace[0], key) : NULL;
+    const char *b = rb->b->files ? tb_trace_meta(rb->b->trace[0], key) : NULL;
+
+    return a && b ? strcmp(a, b) != 0 : a != b;
+}
+
+/* The options by which the runs left out other launches; NULL: none */
+static const char *other_filter(const struct report_builder *rb)
+{
+    if (meta_differs(rb, "cuda.kernels"))
+        return meta_differs(rb, "cuda.sample") ? "--kernel and --sample" : "--kernel";
+    if (meta_differs(rb, "cuda.sample"))
+        return "--sample";
+    return meta_differs(rb, "cuda.seed") ? "--seed" : NULL;
+}
+
+/* Launches that one run was told to leave out and the other was not have no mates */
+static enum tb_status note_filters(struct report_builder *rb, const struct rows *l)
+{
+    const char *option = other_filter(rb);
+    bool left[2] = {false};
+
+    for (size_t i = 0; option && i < l->n; i++) {
+        const struct row *r = &l->row[i];
+        if (strcmp(r->kind, "filter") != 0 && strcmp(r->kind, "sample") != 0)
+            continue;
+        for (int side = 0; side < 2; side++) {
+            if (r->count[side] && !ways_left_out(&rb->ways, side, r->subject))
+                return TB_ERR_NOMEM;
+            left[side] = left[side] || r->count[side];
+        }
+    }
+    if (left[0] || left[1])
+        note_incomplete(rb,
+                        "launches that run %s left out by %s are not compared: record both runs "
+                        "with the same %s",
+                        !left[1]  ? "A"
+                        : left[0] ? "A and run B"
+                                  : "B",
+                        option, option);
+    return TB_OK;
+}
+
+/* So have states of steps that only one run's window leaves out */
+static void note_windows(struct report_builder *rb)
+{
+    const char *a = rb->a->files ? tb_trace_meta(rb->a->trace[0], "steps") : NULL;
+    const char *b = rb->b->files ? tb_trace_meta(rb->b->trace[0], "steps") : NULL;
+
+    rb->ways.windows = meta_differs(rb, "steps");
+    if (rb->ways.windows)
+        (void)snprintf(rb->window_why, sizeof(rb->window_why),
+                       "run %s was recorded with --steps %.40s, run %s %s%.40s: what one of them "
+                       "left out is not compared; record both with the same --steps",
+                       a ? "A" : "B", a ? a : b, a ? "B" : "A", a && b ? "with --steps " : "",
+                       a && b ? b : "without");
+}
 
 /* A part of the line: " launches by --kernel (A 4, B 4; the first: 'scale')" */
 static void add_left_out(struct report_builder *rb, const char *what, const uint64_t n[2],
@@ -291,6 +353,10 @@ enum tb_status compare_coverage(struct report_builder *rb, struct tb_error *err)
         qsort(l.row, l.n, sizeof(*l.row), by_severity);
     for (size_t i = 0; st == TB_OK && i < l.n; i++)
         note_pause(rb, &l.row[i]);
+    if (st == TB_OK && note_filters(rb, &l) != TB_OK)
+        st = tb_fail(err, TB_ERR_NOMEM, "no memory for coverage");
+    if (st == TB_OK)
+        note_windows(rb);
     if (st == TB_OK)
         note_none_hashed(rb, &l);
     if (st == TB_OK)

@@ -779,7 +779,7 @@ enum tb_status tb_diff_run(struct tb_diff_report **out, const char *a, const cha
     if (st == TB_ERR_NOMEM && e->status == TB_OK)
         (void)tb_fail(e, st, "no memory to compare '%.200s' with '%.200s'", a, b);
     free_found(&all, ra.procs);
-    gentab_release(&builder.ways.kernel);
+    ways_release(&builder.ways);
     run_close(&ra);
     run_close(&rb);
     if (st != TB_OK) {

@@ -325,13 +325,24 @@ struct ways {
     bool graphs;   /* CUDA graphs: node by node in one run, as a whole in the other */
     bool nodes[2]; /* which run has nodes */
     bool codes;    /* kernels: what they write is known from their code in one run only */
+    bool filters;  /* --kernel, --sample or --seed differ, and a run left launches out by them */
+    bool windows;  /* --steps differs */
     struct gentab kernel;
+    struct gentab left[2]; /* names of kernels of which a run left launches out */
 };
 struct report_builder;
-/** note_ways - is there such, and why; release with gentab_release(&rb->ways.kernel) */
+/** note_ways - is there such, and why; release with ways_release() */
 enum tb_status note_ways(struct report_builder *rb, struct tb_error *err) TB_MUST_CHECK;
-/** is_other_way - events of this site are left out where they have no mate */
-bool is_other_way(struct ways *w, const struct tb_site *s);
+void ways_release(struct ways *w);
+/** ways_left_out - run @side left launches of @kernel out, by what the other was not told; false:
+ * no memory */
+bool ways_left_out(struct ways *w, int side, const char *kernel);
+/** ways_part - where one run lacks some launches of a kernel, those stay mates in which all is
+ * equal. @e: of run A, aligned */
+void ways_part(struct ways *w, struct ev **e, size_t n);
+/** ways_mark - those of @e, which run @side has, that the other one has recorded otherwise, or was
+ * told to leave out */
+void ways_mark(struct ways *w, struct ev **e, size_t n, int side);
 
 /* ---------------------------------------------------------------- window.c */
 
@@ -370,6 +381,7 @@ struct report_builder {
     struct ways ways;
     bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
+    char window_why[256];  /* --steps differs: what that means; "" it does not */
     char left_out[200];    /* of the runs, by what the user asked for; "" nothing */
     bool settings_cut;     /* setting[] lacks some, for want of room */
     char setting[2][1024]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */

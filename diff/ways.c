@@ -4,6 +4,8 @@
  *
  * CUDA graphs by two taps: the shim sees what each node does, CUPTI the graph as a whole. Kernels
  * whose code told in one run only what they write: in the other one the collector did not answer.
+ * Launches that one run was told to leave out, by --kernel or --sample; states of steps that only
+ * one run's --steps leaves out.
  */
 #include "diff/diff_internal.h"
 
@@ -48,7 +50,7 @@ static bool is_unlike(uint64_t bits)
     return (a == KNOWN && b == GUESSED) || (a == GUESSED && b == KNOWN);
 }
 
-bool is_other_way(struct ways *w, const struct tb_site *s)
+static bool is_other_way(struct ways *w, const struct tb_site *s)
 {
     if (w->graphs && is_of_graph(s))
         return true;
@@ -56,6 +58,59 @@ bool is_other_way(struct ways *w, const struct tb_site *s)
     const struct gentab_slot *k = kernel ? gentab_get(&w->kernel, kernel) : NULL;
 
     return k && is_unlike(k->value);
+}
+
+/* ---------------------------------------------------------------- what the user left out */
+
+static uint64_t name_key(const char *kernel)
+{
+    return hash_text(kernel, strlen(kernel)) | 1;
+}
+
+bool ways_left_out(struct ways *w, int side, const char *kernel)
+{
+    w->filters = true;
+    return gentab_put(&w->left[side], name_key(kernel)) != NULL;
+}
+
+/* May run @side lack the mate of @e for that? */
+static bool is_left_out(struct ways *w, const struct ev *e, int side)
+{
+    if (e->kind == TB_EV_STATE)
+        return w->windows; /* of a step outside of it: states of the device's memory */
+    return w->filters && e->kind == TB_EV_LAUNCH &&
+           gentab_get(&w->left[side], name_key(e->site->name));
+}
+
+void ways_part(struct ways *w, struct ev **e, size_t n)
+{
+    for (size_t i = 0; w->filters && i < n; i++) {
+        struct ev *x = e[i], *y = x->mate;
+        if (!y || x->kind != TB_EV_LAUNCH || x->content == y->content ||
+            !(is_left_out(w, x, 0) || is_left_out(w, x, 1)))
+            continue;
+        x->setup = x->gap = y->setup = y->gap = 1;
+        x->mate = y->mate = NULL;
+    }
+}
+
+void ways_mark(struct ways *w, struct ev **e, size_t n, int side)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (e[i]->mate)
+            continue;
+        if (is_other_way(w, e[i]->site))
+            e[i]->setup = 1;
+        if (is_left_out(w, e[i], !side))
+            e[i]->setup = e[i]->gap = 1;
+    }
+}
+
+void ways_release(struct ways *w)
+{
+    gentab_release(&w->kernel);
+    for (int side = 0; side < 2; side++)
+        gentab_release(&w->left[side]);
 }
 
 /* ---------------------------------------------------------------- which they are */
@@ -131,6 +186,8 @@ static bool note_kernel(struct report_builder *rb, int side, const struct tb_sit
 enum tb_status note_ways(struct report_builder *rb, struct tb_error *err)
 {
     gentab_init(&rb->ways.kernel, KERNELS);
+    for (int side = 0; side < 2; side++)
+        gentab_init(&rb->ways.left[side], KERNELS);
     note_taps(rb);
     if (!each_site(rb, learn_kernel))
         return tb_fail(err, TB_ERR_NOMEM, "no memory for kernels");

@@ -256,14 +256,6 @@ static void mark_inside(struct queue *q)
     }
 }
 
-/* What the other run recorded in a way of its own */
-static void mark_ways(struct queue *q, struct ways *ways)
-{
-    for (size_t i = 0; i < q->n; i++)
-        if (!q->e[i]->mate && is_other_way(ways, q->e[i]->site))
-            q->e[i]->setup = 1;
-}
-
 /* Did run @side end here, though it went on? */
 static bool is_cut(const struct window *w, int side)
 {
@@ -276,7 +268,7 @@ static unsigned how_to_align(const struct window *w, bool hard, bool lead)
 
     if (is_cut(w, 0) || is_cut(w, 1))
         flags |= ALIGN_FREE_TAIL;
-    if (w->o->gap[0] || w->o->gap[1])
+    if (w->o->gap[0] || w->o->gap[1] || (w->o->ways && w->o->ways->filters))
         flags |= ALIGN_GAP;
     return hard ? flags : flags | ALIGN_PART;
 }
@@ -289,6 +281,8 @@ static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool t
         struct queue *a = &w->lanes[i].q[0], *b = &w->lanes[i].q[1];
         if (align(a->e, a->n, b->e, b->n, flags) != TB_OK)
             return no_memory(w);
+        if (w->o->ways)
+            ways_part(w->o->ways, a->e, a->n);
         for (int side = 0; side < 2; side++) {
             if (lead)
                 mark_lead(&w->lanes[i].q[side]);
@@ -300,8 +294,8 @@ static enum tb_status align_lanes(struct window *w, bool hard, bool lead, bool t
                 mark_gap(&w->lanes[i].q[side]);
             if (w->o->levels)
                 mark_inside(&w->lanes[i].q[side]);
-            if (w->o->ways && (w->o->ways->graphs || w->o->ways->codes))
-                mark_ways(&w->lanes[i].q[side], w->o->ways);
+            if (w->o->ways)
+                ways_mark(w->o->ways, w->lanes[i].q[side].e, w->lanes[i].q[side].n, side);
             w->lanes[i].q[side].cut = w->lanes[i].q[side].n;
         }
         if (!hard)

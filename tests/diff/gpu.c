@@ -109,6 +109,8 @@ static void gemm(struct out *o, const struct gpu *g, bool faulty)
     uint8_t kind = g->no_fp ? TB_FP_NONE : g->sampled ? TB_FP_SAMPLED : TB_FP_BYTES;
 
     o->value[3] = mix64(mix64(o->value[1], o->value[2]), faulty && g->launch);
+    if (g->kernels)
+        return;
     (void)snprintf(text, sizeof(text),
                    "cuda\ngemm\tgrid=%s\tblock=64,1,1\tshared=1024\tsymbol=%s\t"
                    "image=%s\n" STREAM_LINE "r f32 cuda:0 [16] - a\nr u8 cuda:0 [64] - b\n"
@@ -297,6 +299,8 @@ static void write_trace(const struct gpu *g, const char *path)
                              "of large buffers cover some of their bytes only", 4, &err));
     if (g->pause)
         ok(tb_store_coverage(o.s, o.process, 0, 0, 1, "paused", g->pause, "", 1, &err));
+    if (g->kernels)
+        ok(tb_store_meta(o.s, "cuda.kernels", g->kernels, &err));
     if (g->left_out)
         ok(tb_store_coverage(o.s, o.process, 0, 0, 0, g->left_out, "gemm", "left out", 4, &err));
     if (g->lost)

@@ -39,6 +39,7 @@ struct gpu {
     bool cut;               /* the recorder is killed after the last one */
     const char *ended;      /* status of the job */
     const char *left_out;   /* a row of the coverage of this kind: launches that were left out */
+    const char *kernels;    /* --kernel, by which gemm is left out */
     bool no_launch;         /* only copies are recorded */
     enum {
         CODE_KNOWN,  /* of gemm: its only write is c */

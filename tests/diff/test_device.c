@@ -568,6 +568,33 @@ static void test_device__nothing_hashed_is_unknown(void **state)
     done(r);
 }
 
+/* What one run was told to leave out ran in both; what differs elsewhere does. */
+static void test_device__other_filters_are_no_control_flow(void **state)
+{
+    struct gpu whole = {0}, less = {.kernels = "!gemm", .left_out = "filter"};
+    struct tb_diff_report *r = compare(&whole, &less);
+
+    (void)state;
+    assert_unknown(r, "launches that run B left out by --kernel are not compared: record both "
+                      "runs with the same --kernel");
+    assert_true(r->gap > 0);
+    done(r);
+    r = compare(&less, &whole);
+    assert_unknown(r, "launches that run A left out by --kernel are not compared");
+    done(r);
+    r = compare(&less, &less);
+    assert_int_equal(r->verdict, TB_DIFF_IDENTICAL);
+    done(r);
+    whole.batch = true;
+    r = compare(&whole, &less);
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    done(r);
+    whole = (struct gpu){.choose = true}; /* a kernel that no filter is said to have left out */
+    r = compare(&whole, &less);
+    assert_int_equal(r->verdict, TB_DIFF_DIVERGED);
+    done(r);
+}
+
 /* Equal traces, and the jobs ended otherwise: something was not recorded. */
 static void test_device__other_ends_are_not_identical(void **state)
 {
@@ -641,6 +668,7 @@ int main(void)
         T(lost_records_are_no_divergence),
         T(the_end_of_a_cut_trace_is_no_divergence),
         T(nothing_hashed_is_unknown),
+        T(other_filters_are_no_control_flow),
         T(other_ends_are_not_identical),
         T(names_are_demangled_or_left),
     };
