@@ -527,12 +527,28 @@ static bool is_of_host(const struct root *r)
            (r->r.tensor.mode == 'w' || strncmp(r->r.tensor.device, "cuda", 4) != 0);
 }
 
+/* What lies there came from work that the user did not want recorded, perhaps: no data from outside
+ */
+static void say_left_out_writer(const struct report_builder *rb, struct root *r)
+{
+    const char *argument = r->r.tensor.known ? r->r.tensor.argument : "";
+    const char *quote = argument[0] ? "'" : "";
+
+    r->r.cause = TB_CAUSE_UNEXPLAINED;
+    evidence(r,
+             "%s%.60s%s of %.60s was written by no work that both runs recorded: the writer may be "
+             "among what was left out; record both runs without %s",
+             quote, argument[0] ? argument : "memory", quote, name_of(r), rb->left_by);
+}
+
 static void classify_input(const struct report_builder *rb, struct root *r)
 {
     if (read_nothing(rb, r))
         say_uninitialised(r);
     else if (by_poison(rb, r))
         return;
+    else if (rb->left_by[0] && (r->fresh_input || !is_of_host(r)))
+        say_left_out_writer(rb, r);
     else if (r->fresh_input)
         evidence(r, "what lay in memory before the first compared step differs already: another "
                     "checkpoint, or one that does not restore all");
@@ -592,7 +608,7 @@ static void classify_unhashed(struct root *r, const char *writer, const char *re
     evidence(r, "found to differ by %.200s, which is not to blame", reader);
 }
 
-static void classify_unseen(struct root *r)
+static void classify_unseen(const struct report_builder *rb, struct root *r)
 {
     char w[TB_EVENT_NAME_TEXT] = "an operator before the compared steps",
          e[TB_EVENT_NAME_TEXT] = "?";
@@ -608,6 +624,14 @@ static void classify_unseen(struct root *r)
         return;
     }
     evidence(r, "last written, equally, by %.220s", w);
+    if (rb->left_by[0] && is_device(r->kind)) {
+        r->r.cause = TB_CAUSE_UNEXPLAINED;
+        evidence(r,
+                 "found changed by %.200s: the writer may be among what was left out; record both "
+                 "runs without %s",
+                 e, rb->left_by);
+        return;
+    }
     evidence(r, "found changed by %.200s, which is not to blame", e);
     if (r->changed[0] != r->changed[1])
         evidence(r, "in run %c the bytes are no longer those that were written",
@@ -683,7 +707,7 @@ void classify_root(const struct report_builder *rb, struct root *r)
         break;
     case TB_CAUSE_UNSEEN_WRITER:
         if (!read_by_poison(rb, r) && !by_race(rb, r) && !by_tearing(r))
-            classify_unseen(r);
+            classify_unseen(rb, r);
         break;
     case TB_CAUSE_RNG:
         classify_rng(rb, r);

@@ -282,6 +282,13 @@ static void note_windows(struct report_builder *rb)
                        a && b ? b : "without");
 }
 
+static void add_left_by(struct report_builder *rb, const char *by)
+{
+    size_t at = strlen(rb->left_by);
+
+    (void)snprintf(rb->left_by + at, sizeof(rb->left_by) - at, "%s%s", at ? " and " : "", by);
+}
+
 /* A part of the line: " launches by --kernel (A 4, B 4; the first: 'scale')" */
 static void add_left_out(struct report_builder *rb, const char *what, const uint64_t n[2],
                          const char *first)
@@ -298,8 +305,9 @@ static void add_left_out(struct report_builder *rb, const char *what, const uint
 }
 
 static void count_left_out(struct report_builder *rb, const struct rows *l, const char *kind,
-                           const char *what, bool named)
+                           const char *what, const char *by)
 {
+    bool named = by[0] == '-';
     const char *first = NULL;
     uint64_t n[2] = {0};
 
@@ -311,6 +319,8 @@ static void count_left_out(struct report_builder *rb, const struct rows *l, cons
         first = first ? first : l->row[i].subject;
     }
     add_left_out(rb, what, n, named ? first : NULL);
+    if (n[0] || n[1])
+        add_left_by(rb, by);
 }
 
 /* --steps leaves operators out without a row: each run with a window says which */
@@ -330,9 +340,9 @@ static void window_left_out(struct report_builder *rb)
 
 static void note_left_out(struct report_builder *rb, const struct rows *l)
 {
-    count_left_out(rb, l, "filter", "launches by --kernel", true);
-    count_left_out(rb, l, "sample", "launches by --sample", true);
-    count_left_out(rb, l, "paused", "what ran in pauses", false);
+    count_left_out(rb, l, "filter", "launches by --kernel", "--kernel");
+    count_left_out(rb, l, "sample", "launches by --sample", "--sample");
+    count_left_out(rb, l, "paused", "what ran in pauses", "pauses");
     window_left_out(rb);
 }
 

@@ -382,6 +382,7 @@ struct report_builder {
     bool incomplete; /* lost, cut or not covered in one run only: no "identical" */
     char incomplete_why[256];
     char window_why[256];  /* --steps differs: what that means; "" it does not */
+    char left_by[64];      /* "--kernel and --sample": by what; "" nothing */
     char left_out[200];    /* of the runs, by what the user asked for; "" nothing */
     bool settings_cut;     /* setting[] lacks some, for want of room */
     char setting[2][1024]; /* "OMP_NUM_THREADS='2' ": variables that a repetition must set */

@@ -26,6 +26,7 @@ struct odd {
     bool argument;  /* the event's arguments differ */
     bool unwritten; /* it reads bytes that nobody wrote */
     bool op;        /* the event is an operator */
+    bool copy;      /* it brings bytes to the host that nobody wrote */
 };
 
 static struct tb_error err;
@@ -81,8 +82,11 @@ static void write_trace(const char *path, const struct odd *o, int side)
     ok(tb_store_add_process(s, &p, &process, &err));
     ok(tb_store_add_thread(s, process, 0, "main", &e.thread, &err));
     e.args = o->argument && side ? 6 : 5;
+    e.kind = o->copy ? TB_EV_COPY : e.kind;
     int n = snprintf(text, sizeof(text), "cuda\n%s\n%s f32 cuda:0 [16] - a\n", o->name,
-                     o->state ? "s" : "w");
+                     o->state  ? "s"
+                     : o->copy ? "r"
+                               : "w");
     ok(tb_store_intern_site(s, text, (size_t)n, &e.site, &err));
     if (o->range)
         ok(tb_store_intern_range(s, o->range, strlen(o->range), &e.range, &err));
@@ -321,6 +325,29 @@ static void test_next__evidence_says_what_was_left_out(void **state)
     free(text);
 }
 
+/* Who wrote it may be among what was left out: then it is no data from outside. */
+static void test_next__writers_that_were_left_out_are_no_input_data(void **state)
+{
+    static const char *const kinds[][2] = {{"filter", "without --kernel\n"},
+                                           {"sample", "without --sample\n"},
+                                           {"paused", "without pauses\n"}};
+    struct odd o = {.argv = "./two", .name = "cuMemcpyDtoH", .copy = true};
+    char *text = NULL;
+
+    (void)state;
+    assert_shows(&o, NULL, &text);
+    assert_non_null(strstr(text, "cause       input data"));
+    free(text);
+    for (size_t i = 0; i < TB_ARRAY_LEN(kinds); i++) {
+        o.left_out = kinds[i][0];
+        assert_shows(&o, NULL, &text);
+        assert_null(strstr(text, "input data"));
+        assert_non_null(strstr(text, "may be among what was left out; record both runs "));
+        assert_non_null(strstr(text, kinds[i][1]));
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_next__fills_memory_that_nobody_wrote),
         cmocka_unit_test(test_next__says_why_one_run_is_enough),
         cmocka_unit_test(test_next__evidence_says_what_was_left_out),
+        cmocka_unit_test(test_next__writers_that_were_left_out_are_no_input_data),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
