@@ -323,17 +323,64 @@ static void count_left_out(struct report_builder *rb, const struct rows *l, cons
         add_left_by(rb, by);
 }
 
-/* --steps leaves operators out without a row: each run with a window says which */
-static void window_left_out(struct report_builder *rb)
+/* First and last step that @r knows of; false: none */
+static bool steps_of(const struct run *r, uint64_t *first, uint64_t *last)
+{
+    bool any = false;
+
+    for (size_t f = 0; f < r->files; f++) {
+        size_t threads = 0;
+        const struct tb_trace_thread *t = tb_trace_threads(r->trace[f], &threads);
+        for (size_t i = 0; i < threads; i++) {
+            struct tb_trace_segment *s = NULL;
+            size_t n = 0;
+            if (tb_trace_segments(r->trace[f], t[i].id, &s, &n, NULL) != TB_OK)
+                continue;
+            for (size_t k = 0; k < n; k++) {
+                *first = !any || s[k].step < *first ? s[k].step : *first;
+                *last = !any || s[k].step > *last ? s[k].step : *last;
+                any = true;
+            }
+            free(s);
+        }
+    }
+    return any;
+}
+
+/* How many steps of @r are outside of the window @text */
+static uint64_t steps_outside(const struct run *r, const char *text)
+{
+    uint64_t first = 0, last = 0, from = 0, to = 0;
+
+    if (sscanf(text, "%" SCNu64 "..%" SCNu64, &from, &to) != 2 || !steps_of(r, &first, &last))
+        return 0;
+    uint64_t lo = from > first ? from : first, hi = to < last ? to : last;
+    return last - first + 1 - (lo <= hi ? hi - lo + 1 : 0);
+}
+
+static bool has_window_row(const struct rows *l, int side)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->row[i].kind, "window") == 0 && l->row[i].count[side])
+            return true;
+    return false;
+}
+
+/* Of steps outside of a window there are states; work of a GPU behind the last step has a row. */
+static void window_left_out(struct report_builder *rb, const struct rows *l)
 {
     const struct run *run[2] = {rb->a, rb->b};
 
     for (int side = 0; side < 2; side++) {
         const char *w = run[side]->files ? tb_trace_meta(run[side]->trace[0], "steps") : NULL;
+        uint64_t n = w ? steps_outside(run[side], w) : 0;
         size_t at = strlen(rb->left_out);
-        if (w)
+        char what[64] = "what ran";
+        if (n)
+            (void)snprintf(what, sizeof(what), "%" PRIu64 " step%s", n, plural(n));
+        if (w && (n || has_window_row(l, side)))
             (void)snprintf(rb->left_out + at, sizeof(rb->left_out) - at,
-                           "%swhat ran outside of --steps %.40s in %c", at ? ", " : "", w,
+                           "%s%s outside of --steps %.40s in %c", at ? ", " : "", what, w,
                            side ? 'B' : 'A');
     }
 }
@@ -343,7 +390,7 @@ static void note_left_out(struct report_builder *rb, const struct rows *l)
     count_left_out(rb, l, "filter", "launches by --kernel", "--kernel");
     count_left_out(rb, l, "sample", "launches by --sample", "--sample");
     count_left_out(rb, l, "paused", "what ran in pauses", "pauses");
-    window_left_out(rb);
+    window_left_out(rb, l);
 }
 
 void say_left_out(const struct report_builder *rb, struct root *r)

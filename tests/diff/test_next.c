@@ -319,9 +319,18 @@ static void test_next__evidence_says_what_was_left_out(void **state)
         assert_non_null(strstr(text, kinds[i][1]));
         free(text);
     }
+    /* a window says nothing by itself: only what is outside of it was left out */
     o = (struct odd){.argv = "./two", .name = "consume", .steps = "0..3"};
     assert_shows(&o, NULL, &text);
+    assert_null(strstr(text, "left out: "));
+    free(text);
+    o.left_out = "window";
+    assert_shows(&o, NULL, &text);
     assert_non_null(strstr(text, "left out: what ran outside of --steps 0..3 in A, "));
+    free(text);
+    o = (struct odd){.argv = "./two", .name = "consume", .steps = "1..3"};
+    assert_shows(&o, NULL, &text);
+    assert_non_null(strstr(text, "left out: 1 step outside of --steps 1..3 in A, 1 step outside"));
     free(text);
 }
 
