@@ -541,6 +541,16 @@ static void say_left_out_writer(const struct report_builder *rb, struct root *r)
              quote, argument[0] ? argument : "memory", quote, name_of(r), rb->left_by);
 }
 
+/* What wrote it is in one trace only, in that form */
+static void say_other_way(const struct report_builder *rb, struct root *r)
+{
+    r->r.cause = TB_CAUSE_UNEXPLAINED;
+    evidence(r,
+             "memory that %.60s read differs, and what wrote it was recorded in another way in "
+             "each run%s",
+             name_of(r), rb->ways.graphs ? ": record both with the same --tap" : "");
+}
+
 static void classify_input(const struct report_builder *rb, struct root *r)
 {
     if (read_nothing(rb, r))
@@ -549,6 +559,8 @@ static void classify_input(const struct report_builder *rb, struct root *r)
         return;
     else if (rb->left_by[0] && (r->fresh_input || !is_of_host(r)))
         say_left_out_writer(rb, r);
+    else if (r->fresh_input && (rb->ways.graphs || rb->ways.codes))
+        say_other_way(rb, r);
     else if (r->fresh_input)
         evidence(r, "what lay in memory before the first compared step differs already: another "
                     "checkpoint, or one that does not restore all");

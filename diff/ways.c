@@ -138,6 +138,23 @@ static bool look_for_nodes(struct report_builder *rb, int side, const struct tb_
     return true;
 }
 
+static void drop_option(char *options, const char *option)
+{
+    char *at = strstr(options, option);
+
+    if (at)
+        memmove(at, at + strlen(option), strlen(at + strlen(option)) + 1);
+}
+
+/* The next command records both by the shim, which one run had */
+static void one_tap(struct report_builder *rb)
+{
+    for (int side = 0; side < 2; side++) {
+        drop_option(rb->rep->run[side].options, "--tap cupti ");
+        drop_option(rb->rep->run[side].options, "--enqueue deferred ");
+    }
+}
+
 static void note_taps(struct report_builder *rb)
 {
     const char *a = rb->a->files ? tb_trace_meta(rb->a->trace[0], "cuda.tap") : NULL;
@@ -147,13 +164,15 @@ static void note_taps(struct report_builder *rb)
         return;
     (void)each_site(rb, look_for_nodes);
     rb->ways.graphs = rb->ways.nodes[0] != rb->ways.nodes[1];
-    if (rb->ways.graphs)
-        note_incomplete(
-            rb,
-            "run A was recorded with --tap %.20s, run B with --tap %.20s: the shim sees what each "
-            "node of a CUDA graph writes, CUPTI the graph as a whole; record both with the same "
-            "--tap",
-            a, b);
+    if (!rb->ways.graphs)
+        return;
+    one_tap(rb);
+    note_incomplete(
+        rb,
+        "run A was recorded with --tap %.20s, run B with --tap %.20s: the shim sees what each "
+        "node of a CUDA graph writes, CUPTI the graph as a whole; record both with the same "
+        "--tap",
+        a, b);
 }
 
 static bool learn_kernel(struct report_builder *rb, int side, const struct tb_site *s)

@@ -27,6 +27,19 @@ for case in capture nested branch_halves branch_read branch_change; do
     done
 done
 
+# two numbers: what is to be done next records both by one tap, and nothing speaks of checkpoints
+record shim.twinbit branch_base --tap shim
+for options in "--tap cupti" "--tap cupti --enqueue deferred"; do
+    # shellcheck disable=SC2086 # several words
+    PITFALL_VALUE=9 record cupti.twinbit branch_base $options
+    for pair in "shim cupti" "cupti shim"; do
+        expect 3 "$TWINBIT" diff "${pair% *}.twinbit" "${pair#* }.twinbit"
+        contains out "what wrote it was recorded in another way in each run: record both with the same --tap"
+        lacks out "checkpoint"
+        matches out "^  next  .*twinbit run --device softgpu --force .*; .*twinbit run --device softgpu --force .*; "
+    done
+done
+
 for case in args kinds plans; do
     for tap in shim cupti; do
         record $tap.twinbit $case --tap $tap
