@@ -211,6 +211,19 @@ static void pair_of_runs(const struct report_builder *rb, struct root *r, const 
     compare_again(rb, r, "-n 2 ", more);
 }
 
+/* Were both runs recorded within @steps, "--steps A..B"? */
+static bool had_steps(const struct report_builder *rb, const char *steps)
+{
+    const struct run *const run[2] = {rb->a, rb->b};
+
+    for (int side = 0; side < 2; side++) {
+        const char *had = run[side]->files ? tb_trace_meta(run[side]->trace[0], "steps") : NULL;
+        if (!had || strcmp(steps + strcspn(steps, " ") + (steps[0] != 0), had) != 0)
+            return false;
+    }
+    return true;
+}
+
 /* bisect knows one command and no pins: of other runs, every operator around that step */
 static void bisect(const struct report_builder *rb, struct root *r)
 {
@@ -218,7 +231,10 @@ static void bisect(const struct report_builder *rb, struct root *r)
     char program[512], words[NEXT], steps[64];
 
     if (!same_settings(rb) || poisons(rb, NULL) || strstr(options, "--pin ")) {
-        pair_of_runs(rb, r, steps_of(r, steps, sizeof(steps)));
+        if (!had_steps(rb, steps_of(r, steps, sizeof(steps))))
+            pair_of_runs(rb, r, steps);
+        else if (!recorded_inputs(rb))
+            pair_of_runs(rb, r, "--inputs");
         return;
     }
     change_folder(rb, r);
@@ -240,38 +256,56 @@ static const struct tb_diff_place *place_of(const struct root *r)
     return r->r.a.name_known ? &r->r.a : &r->r.b;
 }
 
+static bool asked_for(const struct report_builder *rb, const struct tb_diff_place *p)
+{
+    char name[TB_EVENT_NAME_TEXT];
+
+    return asked_before(rb, tb_event_name_short(&p->name, name, sizeof(name)));
+}
+
 /* Can the bytes of the root's event be had, and were they not asked for yet? */
 static bool can_ask(const struct report_builder *rb, const struct root *r)
 {
     const struct tb_diff_place *p = place_of(r);
-    char name[TB_EVENT_NAME_TEXT];
 
-    return p->name_known && !is_node(r) &&
-           !asked_before(rb, tb_event_name_short(&p->name, name, sizeof(name)));
+    return p->name_known && !is_node(r) && !asked_for(rb, p);
 }
 
-/* @first: options before those that ask for the bytes */
+/* Would --poison be new to the runs? */
+static bool poison_is_new(const struct report_builder *rb, const struct root *r)
+{
+    char poison[40];
+
+    return !poisons(rb, NULL) && by_poison(rb, r, poison, sizeof(poison));
+}
+
+/* @first: options before those that ask for the bytes. Nothing if both runs had all of it */
 static void ask(const struct report_builder *rb, struct root *r, const char *first)
 {
     const struct tb_diff_place *w = r->r.writer_a.name_known ? &r->r.writer_a : &r->r.writer_b;
+    bool ask_writer = r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known;
     char options[NEXT], of[NEXT] = "", writer[NEXT] = "", steps[64];
 
+    if (asked_for(rb, place_of(r)) && (!ask_writer || asked_for(rb, w)) && !poison_is_new(rb, r))
+        return;
     ask_snapshot(&place_of(r)->name, of, sizeof(of));
-    if (r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known)
+    if (ask_writer)
         ask_snapshot(&w->name, writer, sizeof(writer));
     (void)snprintf(options, sizeof(options), "%s%s%s%s", first, steps_of(r, steps, sizeof(steps)),
                    of, writer);
     pair_of_runs(rb, r, options);
 }
 
-/* All that can be seen was: does it come again? Not -n 3: with the bytes, which it would lack */
+/* All that can be seen was: does it come again? Not -n 3 with the bytes, which it would lack; and
+ * two runs that differ in what they were started with would tell the same for ever */
 static void repeat(const struct report_builder *rb, struct root *r)
 {
-    bool other = !same_settings(rb) || r->r.cause == TB_CAUSE_UNINITIALISED;
+    bool same = same_settings(rb);
+    bool bytes = r->r.elements_known && !is_node(r) && place_of(r)->name_known;
 
-    if (other && r->r.elements_known && !is_node(r) && place_of(r)->name_known)
+    if ((!same || r->r.cause == TB_CAUSE_UNINITIALISED) && bytes)
         ask(rb, r, "--inputs ");
-    else
+    else if (same || !recorded_inputs(rb) || poisons(rb, NULL) || poison_is_new(rb, r))
         compare_again(rb, r, "-n 3 ", "--inputs");
 }
 

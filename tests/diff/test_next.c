@@ -26,6 +26,7 @@ struct odd {
     bool argument;  /* the event's arguments differ */
     bool unwritten; /* it reads bytes that nobody wrote */
     bool op;        /* the event is an operator */
+    bool bytes;     /* and the bytes are in the trace */
     bool copy;      /* it brings bytes to the host that nobody wrote */
 };
 
@@ -92,6 +93,10 @@ static void write_trace(const char *path, const struct odd *o, int side)
         ok(tb_store_intern_range(s, o->range, strlen(o->range), &e.range, &err));
     memcpy(a.fp, &result, sizeof(result));
     ok(tb_store_event(s, &e, &a, 1, &id, &err));
+    if (o->bytes) {
+        float bytes[16] = {(float)side};
+        ok(tb_store_snapshot(s, id, 0, bytes, sizeof(bytes), &err));
+    }
     cover(s, o, process, id);
     ok(tb_store_close(s, &err));
 }
@@ -205,6 +210,32 @@ static void test_next__does_not_ask_twice(void **state)
     assert_next(
         (struct odd){.inputs = "yes", .snapshots = "10/forward:/consume#0"},
         "twinbit run -n 2 --inputs --steps 0..0 --snapshot '0/forward:/consume#0' -- ./two");
+}
+
+/* Runs that differ in what they were started with, and were recorded with all that can be seen. */
+static void test_next__ends_where_all_was_seen(void **state)
+{
+    struct odd o = {
+        .variable = {"N=1", "N=2"}, .inputs = "yes", .snapshots = "0/forward:/consume#0"};
+
+    (void)state;
+    o.bytes = true;
+    assert_next(o, "");
+    o.snapshots = NULL;
+    o.argument = true;
+    assert_next(o, "N='1' twinbit run --force --inputs --steps 0..0 --snapshot "
+                   "'0/forward:/consume#0' -o next-a.twinbit -- ./two; "
+                   "N='2' twinbit run --force --inputs --steps 0..0 --snapshot "
+                   "'0/forward:/consume#0' -o next-b.twinbit -- ./two; "
+                   "twinbit diff next-a.twinbit next-b.twinbit");
+    o.snapshots = "0/forward:/consume#0";
+    assert_next(o, "");
+    o = (struct odd){.variable = {"N=1", "N=2"}, .state = true, .steps = "0..0"};
+    assert_next(o, "N='1' twinbit run --force --inputs -o next-a.twinbit -- ./two; "
+                   "N='2' twinbit run --force --inputs -o next-b.twinbit -- ./two; "
+                   "twinbit diff next-a.twinbit next-b.twinbit");
+    o.inputs = "yes";
+    assert_next(o, "");
 }
 
 #define BYTES "--inputs --steps 0..0 --snapshot '0/forward:/consume#0' "
@@ -366,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_next__names_command_no_terminal),
         cmocka_unit_test(test_next__asks_for_no_bytes_of_nodes),
         cmocka_unit_test(test_next__does_not_ask_twice),
+        cmocka_unit_test(test_next__ends_where_all_was_seen),
         cmocka_unit_test(test_next__repeats_both_runs_as_they_were),
         cmocka_unit_test(test_next__writes_over_nothing),
         cmocka_unit_test(test_next__asks_for_the_bytes_of_a_host_value),
