@@ -131,8 +131,7 @@ def _wrap_indices(data, owner):
         except StopIteration:
             return _OVER
 
-    @functools.wraps(inner)
-    def _next_index(self):
+    def choose(self):
         if _is_iterable(self):
             return inner(self)
         stream, state = _stream(data, self, "indices", data.decisions.INDICES)
@@ -149,6 +148,14 @@ def _wrap_indices(data, owner):
             state["over"] = True
             raise StopIteration
         return index
+
+    @functools.wraps(inner)
+    def _next_index(self):
+        try:
+            return choose(self)
+        except BaseException as error:
+            data.decisions.hide(error)
+            raise
 
     owner._next_index = _next_index
 
@@ -198,8 +205,7 @@ def _arrival(data, loader, stream, early, inner):
 def _wrap_arrivals(data, owner):
     inner = owner._get_data
 
-    @functools.wraps(inner)
-    def _get_data(self):
+    def take(self):
         if getattr(self, "_in_order", True) and not _is_iterable(self) or not self._task_info:
             return inner(self)
         stream, early = _stream(data, self, "arrivals", data.decisions.ARRIVAL)
@@ -209,6 +215,14 @@ def _wrap_arrivals(data, owner):
         if type(number) is int:
             stream.write(pack("<i", number))
         return number, batch
+
+    @functools.wraps(inner)
+    def _get_data(self):
+        try:
+            return take(self)
+        except BaseException as error:
+            data.decisions.hide(error)
+            raise
 
     owner._get_data = _get_data
 
@@ -245,7 +259,11 @@ def after_sampler(data, module):
 
     @functools.wraps(inner)
     def __iter__(self):
-        indices = list(inner(self))
+        try:
+            indices = list(inner(self))
+        except BaseException as error:
+            data.decisions.hide(error)
+            raise
         try:
             _told_pass(data, self, indices)
         except Exception:

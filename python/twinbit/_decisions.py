@@ -144,6 +144,11 @@ def _is_library(name):
         f"site-packages{os.sep}torch{os.sep}" in name
 
 
+def hide(error):
+    """Our frames at the head of its traceback; a bare `raise` must follow, in the function that the job or Python called."""
+    sys.modules["_twinbit_pins"]._hide(error)
+
+
 def where():
     """The line of the job's: neither ours, nor Python's, nor torch's."""
     return sys.modules["_twinbit_pins"].line_of_job(_is_library) or "?"

@@ -29,12 +29,20 @@ def mark_random(pins, random):
 
     @pins._wraps(seed)
     def marked_seed(self, a=None, version=2):
-        seed(self, a, version)
+        try:
+            seed(self, a, version)
+        except BaseException as error:
+            pins._hide(error)
+            raise
         mark(self, a is not None)
 
     @pins._wraps(setstate)
     def marked_setstate(self, state):
-        setstate(self, state)
+        try:
+            setstate(self, state)
+        except BaseException as error:
+            pins._hide(error)
+            raise
         mark(self, True)
 
     owner.seed, owner.setstate = marked_seed, marked_setstate

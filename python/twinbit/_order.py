@@ -11,7 +11,9 @@ import functools
 import itertools
 import sys
 import time
+from _collections import deque
 from _struct import pack, unpack  # struct may be a file of the job's
+from _thread import allocate_lock
 
 _TIMED_OUT, _ENDED = -1, -2
 _SLICE = 0.2  # seconds between two looks at what else has come
@@ -58,8 +60,14 @@ def _wrap_future(order, Future):
     Future.__hash__ = __hash__
 
 
+def _listed(fs):
+    return list(fs) if hasattr(fs, "__iter__") else fs
+
+
 def _by_number(order, futures):
-    """None: there is one among them that is no future; Python says what it thinks of it."""
+    """None: there is one among them that is no future, or nothing to go through; Python says what it thinks of it."""
+    if not isinstance(futures, list):
+        return None
     futures = set(futures)
     if all(isinstance(f, order.base.Future) for f in futures):
         return sorted(futures, key=lambda f: _number_of(order, f))
@@ -154,7 +162,7 @@ def _sorted(order, stream, left, timeout):
 
 
 def _as_completed(order, box, timeout):
-    fs = list(box.pop())
+    fs = _listed(box.pop())
     futures = _by_number(order, fs)
     if futures is None:
         yield from order.as_completed(fs, timeout)
@@ -215,12 +223,14 @@ def _wait_repeated(order, stream, futures, timeout):
 
 
 def _wait(order, fs, timeout, return_when):
-    fs = list(fs)
-    futures = _by_number(order, fs)
+    fs = _listed(fs)
+    base = order.base
+    known = return_when in (base.FIRST_COMPLETED, base.FIRST_EXCEPTION, base.ALL_COMPLETED)
+    futures = _by_number(order, fs) if known else None
     if futures is None:
         return order.wait(fs, timeout, return_when)
     began, done = time.monotonic(), None
-    trivial = timeout is None and return_when == order.base.ALL_COMPLETED or not futures
+    trivial = timeout is None and return_when == base.ALL_COMPLETED or not futures
     stream = None if trivial else order.open("wait", f"{len(futures)} futures, {return_when}")
     if stream and stream.replayed:
         done = _wait_repeated(order, stream, futures, timeout)
@@ -247,11 +257,19 @@ def after_futures(order, base):
     def as_completed(fs, timeout=None):
         box = [fs]
         del fs  # what has been handed out is the job's alone
-        yield from _as_completed(order, box, timeout)
+        try:
+            yield from _as_completed(order, box, timeout)
+        except BaseException as error:
+            order.decisions.hide(error)
+            raise
 
     @functools.wraps(base.wait)
     def wait(fs, timeout=None, return_when=base.ALL_COMPLETED):
-        return _wait(order, fs, timeout, return_when)
+        try:
+            return _wait(order, fs, timeout, return_when)
+        except BaseException as error:
+            order.decisions.hide(error)
+            raise
 
     for module in (base, sys.modules.get("concurrent.futures")):
         for name, inner, ours in (("as_completed", order.as_completed, as_completed), ("wait", order.wait, wait)):
@@ -260,6 +278,13 @@ def after_futures(order, base):
 
 
 # ---------------------------------------------------------------- imap_unordered
+
+
+class _Failed:
+    """Stands for an iterator that has this one result: Python's own next() raises it, in a frame of its own."""
+
+    def __init__(self, result):
+        self._cond, self._items = allocate_lock(), deque([result])
 
 
 class _Pulls:
@@ -368,15 +393,21 @@ def after_pool(order, module):
         pulls = self._twinbit_pulls
         try:
             number = _next_number(self, inner, pulls, timeout)
-        except (module.TimeoutError, StopIteration) as e:
-            pulls.note(_ENDED if isinstance(e, StopIteration) else _TIMED_OUT)
+        except BaseException as error:
+            if isinstance(error, (module.TimeoutError, StopIteration)):
+                pulls.note(_ENDED if isinstance(error, StopIteration) else _TIMED_OUT)
+            order.decisions.hide(error)
             raise
-        success, value = pulls.early.pop(number)
+        result = pulls.early.pop(number)
         pulls.turn += 1
         pulls.note(number)
-        if success:
-            return value
-        raise value
+        if result[0]:
+            return result[1]
+        try:
+            return inner(_Failed(result))
+        except BaseException as error:
+            order.decisions.hide(error)
+            raise
 
     owner.__init__, owner._set, owner.next, owner.__next__ = __init__, _set, next, next
     _count_pools(order, module.Pool)
@@ -391,6 +422,10 @@ def _count_pools(order, owner):
         thread, decisions = order.decisions.thread(), order.decisions
         if thread:
             decisions.note(decisions.TASK, (thread, decisions.count("pool") | 1 << 62), b"")
-        begin(self, *args, **kwargs)
+        try:
+            begin(self, *args, **kwargs)
+        except BaseException as error:
+            decisions.hide(error)
+            raise
 
     owner.__init__ = __init__

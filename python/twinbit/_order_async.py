@@ -171,7 +171,7 @@ def _open(order, tasks, name, shape):
 def _turns(order, tasks, fs, timeout):
     """(what is given to Python's own, the turns); coroutines become tasks in the order in which they were given."""
     loop = tasks.events._get_running_loop()
-    if loop is None or tasks.futures.isfuture(fs) or tasks.coroutines.iscoroutine(fs):
+    if loop is None or not hasattr(fs, "__iter__") or tasks.futures.isfuture(fs) or tasks.coroutines.iscoroutine(fs):
         return fs, None
     if not isinstance(fs, (set, frozenset)):
         fs = list(fs)
@@ -277,27 +277,32 @@ def _of_as_completed(order, tasks, own):
     if not own.__code__.co_flags & _GENERATOR:  # since 3.13
         @functools.wraps(own)
         def as_completed(fs, *, timeout=None):
-            return own(_turns(order, tasks, fs, timeout)[0], timeout=timeout)
+            try:
+                return own(_turns(order, tasks, fs, timeout)[0], timeout=timeout)
+            except BaseException as error:
+                order.decisions.hide(error)
+                raise
 
         return as_completed
 
     @functools.wraps(own)
     def as_completed(fs, *, timeout=None):
-        fs, turns = _turns(order, tasks, fs, timeout)
+        turns = None
         try:
+            fs, turns = _turns(order, tasks, fs, timeout)
             yield from own(fs, timeout=timeout)
-        except GeneratorExit:
-            if turns is not None:  # the others are handed to nobody
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and turns is not None:  # the others are handed to nobody
                 turns.leave()
                 turns.advance()
+            order.decisions.hide(error)
             raise
 
     return as_completed
 
 
 def _of_wait(order, tasks, own):
-    @functools.wraps(own)
-    async def wait(fs, *, timeout=None, return_when=tasks.ALL_COMPLETED):
+    async def ask(fs, timeout, return_when):
         if not isinstance(fs, (set, frozenset)) and hasattr(fs, "__iter__") and not tasks.futures.isfuture(fs) and \
                 not tasks.coroutines.iscoroutine(fs):
             fs = list(fs)
@@ -307,6 +312,14 @@ def _of_wait(order, tasks, own):
         if futures is None:
             return await own(fs, timeout=timeout, return_when=return_when)
         return await _noted(own, order, tasks, futures, timeout, return_when)
+
+    @functools.wraps(own)
+    async def wait(fs, *, timeout=None, return_when=tasks.ALL_COMPLETED):
+        try:
+            return await ask(fs, timeout, return_when)
+        except BaseException as error:
+            order.decisions.hide(error)
+            raise
 
     return wait
 

@@ -215,13 +215,21 @@ def _wrap_executor(threads, module):
 
     @functools.wraps(begin)
     def __init__(self, *args, **kwargs):
-        begin(self, *args, **kwargs)
+        try:
+            begin(self, *args, **kwargs)
+        except BaseException as error:
+            threads.decisions.hide(error)
+            raise
         _begin(threads, self, module.queue.Empty)
 
     @functools.wraps(adjust)
     def _adjust_thread_count(self):
         state = threads.state(self)
-        return adjust(self) if state is None else _adjust(self, state, adjust)
+        try:
+            return adjust(self) if state is None else _adjust(self, state, adjust)
+        except BaseException as error:  # there is no room for a thread
+            threads.decisions.hide(error)
+            raise
 
     @functools.wraps(failed)
     def _initializer_failed(self):
