@@ -21,6 +21,7 @@ _HEAD = "<QHHIQIIQQQQ"  # struct tb_preload_record
 _MOST = 48 << 20  # bytes that one process writes: the rest of its log, and with it the log, must fit as well
 _NEAR = 30  # records of tasks
 _FIRST_PATIENCE, _LATER_PATIENCE = 10.0, 1.0  # seconds
+_WAITS, _ALL_WAITS = 5, 40  # in vain: at one line of the job, before a line has one only
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
@@ -29,6 +30,7 @@ _local = _Local()
 _functions = None  # of the library; False: there is none
 _generation = 0  # forks since the program started, as this process counts them
 _late = 0  # waits for what did not come
+_lines = {}  # (kind, name, line of the job) -> how many of them there
 _bytes = 0  # written by this process
 
 
@@ -56,6 +58,7 @@ def _in_child():
     global _generation, _functions, _late, _bytes
     _generation += 1
     _functions, _late, _bytes = None, 0, 0
+    _lines.clear()
     _local.__dict__.clear()
 
 
@@ -173,6 +176,8 @@ class Stream:
         self._began = time.monotonic_ns()
         self._n = 0
         self.replayed = library.twinbit_pins_decides() == 2
+        if self.replayed and _lines.get(self._place(), 0) >= (_WAITS if _late < _ALL_WAITS else 1):
+            self.part("others parted here before, and what came then is waited for no more")
         marks = self._find() if self.replayed else 0
         texts = "\0".join((name, _clean(shape), _clean(self.where), "")).encode(errors="replace")
         self._put(STREAM, marks, 0, texts)
@@ -200,6 +205,9 @@ class Stream:
             self.part(f"{shape or 'nothing'} then, {self._shape} now")
             return 0
         return _FROM_LOG | (_OTHER_CALLER if before != _clean(self.where) else 0)
+
+    def _place(self):
+        return self.kind, self.name, self.where
 
     def alive(self):
         """In a child that was forked from within it, it is the parent's."""
@@ -230,6 +238,8 @@ class Stream:
         """From here on it is not as recorded."""
         if self.replayed and self.alive():
             self.replayed = False
+            if _local.__dict__.pop("gave_up", False):
+                _lines[self._place()] = _lines.get(self._place(), 0) + 1
             self._put(PARTED, 0, self._n, _clean(f"{self.name} at {self.where}: {why}").encode(errors="replace"))
 
 
@@ -248,6 +258,7 @@ def patience(took):
 
 
 def gave_up():
-    """It did not come: the next ones are not waited for as long."""
+    """It did not come: the next ones are not waited for as long. The stream is parted next, by the calling thread."""
     global _late
     _late += 1
+    _local.gave_up = True

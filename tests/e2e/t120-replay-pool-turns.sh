@@ -100,3 +100,26 @@ expect 0 run -o t.twinbit --pin observe -- "$PYTHON" strict.py
 cmp out plain || fail "the executor is another: $(diff out plain)"
 expect 0 "$TWINBIT" replay --force -o u.twinbit t.twinbit
 grep -v '^replay: ' out | cmp - plain || fail "the executor is another in a replay: $(diff out plain)"
+
+# a job that was changed waits for what came first then some times, not in each of many rounds
+cat >rounds.py <<'END'
+import sys, threading, time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+ex = ThreadPoolExecutor(8)
+began = time.monotonic()
+for _ in range(30):
+    gates = [threading.Event() for _ in range(3)]
+    def task(i):
+        if len(sys.argv) == 1:
+            time.sleep(0.005 * (3 - i))
+        elif i:
+            gates[i - 1].wait()
+        return i
+    for f in as_completed([ex.submit(task, i) for i in range(3)]):
+        gates[f.result()].set()
+print("soon" if time.monotonic() - began < 25 else "late")
+END
+expect 0 run -o a.twinbit --pin observe -- "$PYTHON" rounds.py
+expect 0 timeout 100 "$TWINBIT" replay --force -o c.twinbit a.twinbit -- "$PYTHON" rounds.py gates
+contains out "soon"
+matches err '[23][0-9] orders are not as recorded, the first: as_completed at rounds.py:13: number 2 of the submitted'
