@@ -254,10 +254,16 @@ async def _wait(own, order, stream, futures, timeout, return_when, sleep):
     return done
 
 
+def _parted(order, futures, done):
+    """What wait() returns."""
+    made = order.ordered
+    return made(f for f in futures if f in done), made(f for f in futures if f not in done)
+
+
 async def _noted(own, order, tasks, futures, timeout, return_when):
     stream = _open(order, tasks, "asyncio.wait", f"{len(futures)} futures, {return_when}")
     if not stream and not order.sorts:
-        return await own(futures, timeout=timeout, return_when=return_when)
+        return (await own(futures, timeout=timeout, return_when=return_when))[0]
     try:
         done = await _wait(own, order, stream, futures, timeout, return_when, tasks.sleep)
     except BaseException:
@@ -267,7 +273,7 @@ async def _noted(own, order, tasks, futures, timeout, return_when):
     ranks = [rank for rank, f in enumerate(futures) if f in done]
     if stream:
         stream.write(pack(f"<{len(ranks)}I", *ranks))
-    return {futures[rank] for rank in ranks}, {f for f in futures if f not in done}
+    return done
 
 
 # ---------------------------------------------------------------- in place of Python's
@@ -306,12 +312,16 @@ def _of_wait(order, tasks, own):
         if not isinstance(fs, (set, frozenset)) and hasattr(fs, "__iter__") and not tasks.futures.isfuture(fs) and \
                 not tasks.coroutines.iscoroutine(fs):
             fs = list(fs)
-        plain = timeout is None and return_when == tasks.ALL_COMPLETED or not isinstance(fs, (list, set, frozenset)) or \
+        odd = not isinstance(fs, (list, set, frozenset)) or \
             return_when not in (tasks.FIRST_COMPLETED, tasks.FIRST_EXCEPTION, tasks.ALL_COMPLETED)
-        futures = None if plain or not fs or not all(map(tasks.futures.isfuture, fs)) else _in_order(fs)
+        futures = None if odd or not fs or not all(map(tasks.futures.isfuture, fs)) else _in_order(fs)
         if futures is None:
             return await own(fs, timeout=timeout, return_when=return_when)
-        return await _noted(own, order, tasks, futures, timeout, return_when)
+        if timeout is None and return_when == tasks.ALL_COMPLETED:
+            done = (await own(futures, return_when=return_when))[0]
+        else:
+            done = await _noted(own, order, tasks, futures, timeout, return_when)
+        return _parted(order, futures, done)
 
     @functools.wraps(own)
     async def wait(fs, *, timeout=None, return_when=tasks.ALL_COMPLETED):
@@ -328,6 +338,7 @@ def after_tasks(order, tasks):
     """asyncio.tasks has been loaded; its package takes these names from it. Before Python 3.10 they take a loop, and stay."""
     if tasks.wait.__code__.co_kwonlyargcount != 2:
         return
+    order.ordered = sys.modules["_twinbit_pins"]._part("_order_sets").Ordered
     ours = {"as_completed": _of_as_completed(order, tasks, tasks.as_completed), "wait": _of_wait(order, tasks, tasks.wait)}
     for name, function in ours.items():
         own = getattr(tasks, name)
