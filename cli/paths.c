@@ -124,16 +124,18 @@ enum tb_status tb_cli_scratch_make(const char *name, char *out, size_t size, str
 {
     const char *tmp = getenv("TMPDIR");
     const char *base = tmp && tmp[0] == '/' ? tmp : "/tmp";
-    int n = snprintf(out, size, "%s/twinbit-%s-XXXXXX", base, name);
+    char whole[80];
 
+    (void)snprintf(whole, sizeof(whole), "twinbit-%.60s", name);
     tb_leftover_clear(base);
-    if (n > 0 && (size_t)n < size && mkdtemp(out)) {
+    if (tb_leftover_make(base, whole, out, size)) {
         tb_leftover_own(out);
         return TB_OK;
     }
-    enum tb_status st = tb_fail_sys(err, TB_ERR_IO, errno, "cannot make folder '%.200s'", out);
-    out[0] = 0;
-    return st;
+    return tb_fail_sys(err, TB_ERR_IO, errno,
+                       "cannot make a folder in '%.200s': set TMPDIR to a folder that can be "
+                       "written",
+                       base);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -148,4 +150,6 @@ void tb_cli_scratch_remove(const char *folder)
 {
     if (folder[0])
         (void)nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    if (folder[0])
+        tb_leftover_left(folder);
 }

@@ -50,9 +50,14 @@ static const struct {
 static bool is_ours(const char *path, const char *tmp)
 {
     size_t n = strlen(tmp);
+    char place[32];
+    int m = snprintf(place, sizeof(place), "/.twinbit-%u", (unsigned)geteuid());
 
-    return strncmp(path, tmp, n) == 0 && path[n] == '/' &&
-           strncmp(path + n + 1, PREFIX, strlen(PREFIX)) == 0 &&
+    if (strncmp(path, tmp, n) != 0)
+        return false;
+    if (strncmp(path + n, place, (size_t)m) == 0)
+        n += (size_t)m; /* older traces have it in TMPDIR itself */
+    return path[n] == '/' && strncmp(path + n + 1, PREFIX, strlen(PREFIX)) == 0 &&
            strlen(path + n + 1) == strlen(PREFIX) + 6 &&
            strspn(path + n + 1 + strlen(PREFIX),
                   "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == 6;
@@ -63,20 +68,25 @@ static bool is_ours(const char *path, const char *tmp)
 static enum tb_status make_folder(struct cache *c, const char *was, struct tb_error *err)
 {
     const char *env = getenv("TMPDIR");
-    char *tmp = realpath(env && env[0] == '/' ? env : "/tmp", NULL);
-    enum tb_status st = TB_OK;
+    const char *const places[] = {env && env[0] == '/' ? env : "/tmp", "/tmp"};
+    char name[] = PREFIX;
 
-    if (tmp && is_ours(was, tmp) && strlen(was) < sizeof(c->folder) && mkdir(was, 0700) == 0) {
-        (void)snprintf(c->folder, sizeof(c->folder), "%s", was);
-    } else {
-        (void)snprintf(c->folder, sizeof(c->folder), "%.900s/" PREFIX "XXXXXX", tmp ? tmp : "/tmp");
-        if (!mkdtemp(c->folder)) {
-            st = tb_fail_sys(err, TB_ERR_IO, errno, "cannot make folder '%.300s'", c->folder);
-            c->folder[0] = 0;
+    name[sizeof(PREFIX) - 2] = 0; /* without the '-' */
+    for (size_t i = 0; i < TB_ARRAY_LEN(places) && !c->folder[0]; i++) {
+        char *tmp = realpath(places[i], NULL);
+        if (tmp && tb_leftover_make(tmp, name, c->folder, sizeof(c->folder) - 100) &&
+            is_ours(was, tmp) && strlen(was) < sizeof(c->folder) && mkdir(was, 0700) == 0) {
+            (void)rmdir(c->folder);
+            (void)snprintf(c->folder, sizeof(c->folder), "%s", was);
         }
+        free(tmp);
     }
-    free(tmp);
-    return st;
+    return c->folder[0] ? TB_OK
+                        : tb_fail_sys(err, TB_ERR_IO, errno,
+                                      "cannot make a folder for pin '%s' in '%.200s' or /tmp: set "
+                                      "TMPDIR to a folder that can be written, or leave the pin "
+                                      "out with --pin '!%s'",
+                                      c->id, places[0], c->id);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -102,6 +112,8 @@ void tb_caches_free(struct tb_caches *c)
         return;
     for (size_t i = 0; i < c->count; i++) {
         remove_folder(c->cache[i].folder);
+        if (c->cache[i].folder[0])
+            tb_leftover_left(c->cache[i].folder);
         tb_frozen_release(&c->cache[i].before);
         tb_frozen_release(&c->cache[i].after);
     }

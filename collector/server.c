@@ -38,7 +38,7 @@ struct build {
 
 struct tb_server {
     int fd, bell_fd;
-    char folder[80], path[108], libdir[TB_COL_TEXT];
+    char folder[100], path[108], libdir[TB_COL_TEXT];
     struct tb_wire_config config;
     struct tb_server_hooks hooks;
     struct connection *connections;
@@ -55,11 +55,10 @@ static bool make_folder(struct tb_server *s)
     const char *const places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
 
     for (size_t i = 0; i < TB_ARRAY_LEN(places); i++) {
-        if (!places[i] || places[i][0] != '/' || strlen(places[i]) > sizeof(s->folder) - 20)
+        if (!places[i] || places[i][0] != '/' || strlen(places[i]) > sizeof(s->folder))
             continue;
-        (void)snprintf(s->folder, sizeof(s->folder), "%.60s/twinbit-XXXXXX", places[i]);
         tb_leftover_clear(places[i]);
-        if (mkdtemp(s->folder)) { /* 0700 */
+        if (tb_leftover_make(places[i], "twinbit", s->folder, sizeof(s->folder))) { /* 0700 */
             tb_leftover_own(s->folder);
             return true;
         }
@@ -413,6 +412,7 @@ void tb_server_close(struct tb_server *s)
     if (s->folder[0]) {
         tb_leftover_disown(s->folder);
         (void)rmdir(s->folder);
+        tb_leftover_left(s->folder);
     }
     free(s);
 }

@@ -120,12 +120,19 @@ const char *tb_shell_next(const char *line, char *word, size_t size);
 bool tb_shell_again(const char *line, char *out, size_t size);
 
 /**
+ * tb_leftover_make - the new folder BASE/.twinbit-UID/NAME-XXXXXX. That of the middle is this
+ * user's and has one name for all runs: a job that lists its TMPDIR sees nothing that differs
+ * @out: its path, "" if it cannot be made: false, errno says why
+ * tb_leftover_left - @folder, made so, was removed: that of the middle is, too, if it is empty
+ *
  * tb_leftover_own    - this process owns @folder, which it has made: a file in it says so
  * tb_leftover_disown - remove that file
  * tb_leftover_clear  - remove the folders in @base, which may be NULL, of owners that are dead: of
  * this user, and known to no process that lives
  * Threads: any.
  */
+bool tb_leftover_make(const char *base, const char *name, char *out, size_t size);
+void tb_leftover_left(const char *folder);
 void tb_leftover_own(const char *folder);
 void tb_leftover_disown(const char *folder);
 void tb_leftover_clear(const char *base);

@@ -3,6 +3,7 @@
  * the next twinbit of the same user takes those of dead ones away. In doubt a folder stays.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -59,6 +60,49 @@ static bool here(struct owner *o)
         (void)fclose(f);
     ssize_t n = readlink("/proc/self/ns/pid", o->space, sizeof(o->space) - 1);
     return ok && n > 0 && started(o->pid, &o->start);
+}
+
+/* Ours, and nobody else may write there */
+static bool is_private(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           !(st.st_mode & 077);
+}
+
+bool tb_leftover_make(const char *base, const char *name, char *out, size_t size)
+{
+    char place[4200];
+    bool made = false;
+    int n = snprintf(place, sizeof(place), "%s/.twinbit-%u", base, (unsigned)geteuid());
+
+    errno = ENAMETOOLONG;
+    for (int i = 0; n > 0 && (size_t)n < sizeof(place) && i < 10 && !made; i++) {
+        if (mkdir(place, 0700) != 0 && errno != EEXIST)
+            break;
+        int m = snprintf(out, size, "%s/%s-XXXXXX", is_private(place) ? place : base, name);
+        errno = ENAMETOOLONG;
+        made = m > 0 && (size_t)m < size && mkdtemp(out);
+        if (!made && errno != ENOENT) /* another twinbit has just removed it: once more */
+            break;
+    }
+    if (!made && size)
+        out[0] = 0;
+    return made;
+}
+
+void tb_leftover_left(const char *folder)
+{
+    char place[4200];
+    int n = snprintf(place, sizeof(place), "%s", folder);
+    char *slash = n > 0 && (size_t)n < sizeof(place) ? strrchr(place, '/') : NULL;
+
+    if (slash)
+        *slash = 0;
+    slash = slash ? strrchr(place, '/') : NULL;
+    if (slash && strncmp(slash, "/.twinbit-", 10) == 0)
+        (void)rmdir(place);
 }
 
 void tb_leftover_own(const char *folder)
@@ -163,14 +207,28 @@ static void clear_one(int place, const char *base, const char *name, const struc
         (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-void tb_leftover_clear(const char *base)
+static void clear(const char *base, const struct owner *me)
 {
-    struct owner me;
-    DIR *d = base && base[0] == '/' && here(&me) ? opendir(base) : NULL;
+    DIR *d = opendir(base);
 
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));)
-        clear_one(dirfd(d), base, e->d_name, &me);
+        clear_one(dirfd(d), base, e->d_name, me);
     (void)closedir(d);
+}
+
+void tb_leftover_clear(const char *base)
+{
+    struct owner me;
+    char place[4200];
+
+    if (!base || base[0] != '/' || !here(&me))
+        return;
+    clear(base, &me);
+    int n = snprintf(place, sizeof(place), "%s/.twinbit-%u", base, (unsigned)geteuid());
+    if (n <= 0 || (size_t)n >= sizeof(place) || !is_private(place))
+        return;
+    clear(place, &me);
+    (void)rmdir(place);
 }

@@ -13,7 +13,7 @@ lines out 0
 expect 3 tb bisect --pairs 1 -- true
 contains out "no two of 2 runs are known to differ"
 expect 130 tb bisect -- sh -c 'kill -INT $$'
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"
 
 need_torch
 cp "$TB_SOURCE_DIR/tests/cli/job.py" .
@@ -35,7 +35,7 @@ print(a, b, file=open("pair", "w"))
 END
 read -r a b <pair
 [ -f kept/run-$a.twinbit ] && [ -f kept/run-$b.twinbit ] || fail "not kept: $(ls kept)"
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"
 
 # the pair itself has both values
 expect 1 tb diff kept/run-$a.twinbit kept/run-$b.twinbit

@@ -56,7 +56,7 @@ TWINBIT_PYTHON=none verify 0
 contains err "pins: no python was found: the job is /bin/true"
 row torch.seed
 contains row "no python was found"
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"
 
 need_python
 export TWINBIT_PYTHON=$PYTHON
@@ -118,4 +118,4 @@ if "$PYTHON" -c 'import sys, torch; sys.exit(torch.cuda.is_available())'; then
     row torch.seed_cuda
     contains row "torch has no GPU to use"
 fi
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"

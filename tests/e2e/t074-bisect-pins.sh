@@ -104,7 +104,7 @@ matches out "^pin nccl\.(algo|proto) makes the job fail"
 expect 1 bp --pin system.timezone --rounds 0 -- sh -c '[ -z "${TZ:-}" ] || exit 4; date +%N'
 contains out "none: the job fails with the pins that were tried"
 contains out "pin system.timezone makes the job fail (status 4: '"
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"
 
 need_python
 # the order of a set
@@ -156,4 +156,4 @@ expect 1 bp --pin basic -- "$PYTHON" own.py
 matches out '^pin python\.random [0-9]+: the job has a value of its own, which wins at own\.py:2$'
 expect 0 bp --pin basic --rounds 0 --force-pins -- "$PYTHON" own.py
 contains out "use: twinbit run --pin python.random --force-pins -- CMD"
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"

@@ -76,7 +76,7 @@ expect 2 "$TWINBIT" replay k.twinbit
 contains err "this trace holds no decisions"
 rm -rf tmp/twinbit* # of the twinbits that were killed
 expect 127 "$TWINBIT" replay --force -o e.twinbit a.twinbit -- no-such-command
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"
 
 # damage is called so, whatever it hit: a log (other bytes, none), the list of them, a text that cannot be read
 cat >damage.py <<'END'

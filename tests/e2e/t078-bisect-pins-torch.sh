@@ -33,4 +33,4 @@ contains out "aten::"
 expect 0 bp --max-runs 12 --rounds 0 -- "$PYTHON" job.py
 contains out "pin torch.deterministic makes the job fail (status 1: 'RuntimeError: put_ does not have a deterministic"
 contains out "): torch.warn_only is taken instead"
-[ -z "$(ls -d tmp/twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls tmp)"
+[ -z "$(ls -d tmp/twinbit* tmp/.twinbit* 2>/dev/null)" ] || fail "left in TMPDIR: $(ls -A tmp)"

@@ -82,15 +82,15 @@ echo "$d" >folder
 SH
 expect 0 run -o t.twinbit --pin compile.triton_cache -- sh group.sh
 was=$(cat folder)
-mkdir "$was"
+mkdir -m 700 "${was%/*}" "$was"
 expect 0 "$TWINBIT" replay --force -o c.twinbit t.twinbit
 [ "$(cat folder)" != "$was" ] || fail "the folder of somebody else was taken"
 contains out "\"k.ptx\": \"$(cat folder)/K/k.ptx\""
 contains err "nothing was made that is not in the frozen cache"
-rmdir "$was"
+rmdir "$was" "${was%/*}"
 mkdir another-folder
 TMPDIR=$PWD/another-folder expect 0 "$TWINBIT" replay --force -o c.twinbit t.twinbit
-contains out "\"k.ptx\": \"$PWD/another-folder/twinbit-cache-"
+contains out "\"k.ptx\": \"$PWD/another-folder/.twinbit-$(id -u)/twinbit-cache-"
 contains err "nothing was made that is not in the frozen cache"
 [ -z "$(ls -A tmp)" ] || fail "left in TMPDIR: $(ls -A tmp)"
 

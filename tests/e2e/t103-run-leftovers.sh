@@ -2,7 +2,7 @@
 unset XDG_RUNTIME_DIR
 mkdir tmp
 export TMPDIR=$PWD/tmp
-left() { find tmp -mindepth 1 -maxdepth 1 -name 'twinbit-*' | sort; }
+left() { find tmp -mindepth 1 -maxdepth 2 -name 'twinbit-*' | sort; }
 until_true() { # until_true COMMAND...
     for _ in $(seq 200); do
         "$@" && return
@@ -57,3 +57,26 @@ mkdir -m 700 tmp/twinbit-eeeeee
 cp keep/owner tmp/twinbit-eeeeee
 next_run
 [ ! -e tmp/twinbit-eeeeee ] || fail "a dead one's folder stays"
+
+# a job that lists its TMPDIR sees the same in each run; nothing stays behind
+rm -rf tmp/*
+for i in 1 2; do
+    expect 0 "$TWINBIT" run --quiet --force -o l.twinbit --pin strict -- sh -c 'ls "$TMPDIR"; ls -A "$TMPDIR"'
+    mv out list$i
+    [ -z "$(ls -A tmp)" ] || fail "left behind: $(ls -A tmp)"
+done
+printf '.twinbit-%s\n' "$(id -u)" | cmp list1 - || fail "the job sees: $(cat list1)"
+cmp list1 list2 || fail "the job sees another TMPDIR in the second run"
+
+# a TMPDIR that cannot be written: the job runs, with what twinbit needs in /tmp. A folder that is not its own it leaves alone
+touch file
+for TMPDIR in "$PWD/file" "$PWD/none" /proc; do
+    expect 0 "$TWINBIT" run --force -o l.twinbit --pin strict -- sh -c 'echo ran'
+    contains out ran
+    expect 2 "$TWINBIT" pins --verify -- true
+    contains err "cannot make a folder in '$TMPDIR': set TMPDIR to a folder that can be written"
+done
+export TMPDIR=$PWD/tmp
+ln -s ../keep "tmp/.twinbit-$(id -u)"
+expect 0 "$TWINBIT" run --quiet --force -o l.twinbit --pin strict -- true
+[ "$(ls keep)" = owner ] || fail "written through a link: $(ls keep)"
