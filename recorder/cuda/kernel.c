@@ -163,8 +163,6 @@ struct tb_cu_alloc *tb_cu_variable(uint64_t code, const char *name, uint32_t fla
     if (a && ((!a->name && name) || (shared && !a->unstable))) {
         a->name = a->name || !name ? a->name : tb_cu_name(name);
         a->unstable = a->unstable || shared;
-        if (shared)
-            __atomic_store_n(&tb_cu.shared, 1, __ATOMIC_RELAXED);
         tb_cu_alloc_changed(a);
     }
     return a;

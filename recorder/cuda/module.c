@@ -10,6 +10,19 @@
 #define MOST_MACHINE                                                                               \
     (UINT64_C(64) << 20) /* bytes of machine code that is only asked for variables */
 
+/* Variables that the host writes, too: launches are looked at before they are queued from now on.
+ */
+static void note_managed(const struct tb_wire_kernels *h)
+{
+    const struct tb_wire_kernel *info = (const void *)(h + 1);
+    const struct tb_wire_word *words = (const void *)(info + h->kernels);
+    const struct tb_wire_global *globals = (const void *)(words + h->words);
+
+    for (uint32_t i = 0; i < h->globals; i++)
+        if (globals[i].flags & TB_GLOBAL_MANAGED)
+            __atomic_store_n(&tb_cu.shared, 1, __ATOMIC_RELAXED);
+}
+
 /* Each code once, however often it is loaded. Not under the lock: the collector is asked. */
 static struct tb_cu_image *image_of(const void *image)
 {
@@ -31,6 +44,8 @@ static struct tb_cu_image *image_of(const void *image)
     if (!info && bytes == SIZE_MAX)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "module",
                     "what its kernels write was not found out from its code: there was no answer");
+    if (info)
+        note_managed(info);
     tb_cu_lock();
     i = tb_cu_small(sizeof(*i));
     if (i) {

@@ -6,15 +6,18 @@ taps=shim
 if ls "$TB_BUILD_DIR"/softgpu/lib/libcupti.so* >/dev/null 2>&1; then taps="shim cupti"; fi
 unset SOFTGPU_SEED SOFTGPU_STRICT
 
+kind=
 record() { # record TRACE CASE VALUE OPTIONS...
     local trace=$1 case=$2 value=$3
     shift 3
-    expect 0 "$TWINBIT" run --device softgpu --quiet --force -o "$trace" "$@" -- "$TOOL" managed "$case" "$value"
+    expect 0 "$TWINBIT" run --device softgpu --quiet --force -o "$trace" "$@" -- "$TOOL" "$kind" "$case" "$value"
 }
 
 for tap in $taps; do
     for inputs in "" --inputs; do
         for case in "variable variable#0 shared" "copy cuMemcpyDtoD#0 weights"; do
+            kind=managed
+            if [ "${case% *}" = "variable variable#0" ]; then kind=device; fi # no other memory is of both there
             # shellcheck disable=SC2086 # several words
             set -- $case
             # shellcheck disable=SC2086 # none or one

@@ -2,7 +2,8 @@
  * Memory that the host writes, too: what the host has left there, and what a kernel makes of it.
  * The program of tests/e2e/t098-diff-host-writes.sh and t118-diff-host-sources.sh.
  *
- * usage: managed KIND CASE VALUE; VALUE is what the host of two runs differs in. Start at main()
+ * usage: managed KIND CASE VALUE; KIND: managed, pinned, device (but for the variable). VALUE is
+ * what the host of two runs differs in. Start at main()
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -115,7 +116,11 @@ static void begin(const char *kind)
     OK(cu.cuModuleGetGlobal(&var, &bytes, module, "shared"));
     OK(cu.cuMemAlloc(&b, BYTES));
     OK(cu.cuMemAlloc(&list, sizeof(m)));
-    if (strcmp(kind, "managed") == 0) {
+    if (strcmp(kind, "device") == 0) {
+        static unsigned own[N];
+        OK(cu.cuMemAlloc(&m, BYTES));
+        host = own;
+    } else if (strcmp(kind, "managed") == 0) {
         OK(cu.cuMemAllocManaged(&m, BYTES, CU_MEM_ATTACH_GLOBAL));
         host = (unsigned *)m;
     } else {
