@@ -271,12 +271,12 @@ static bool can_ask(const struct report_builder *rb, const struct root *r)
     return p->name_known && !is_node(r) && !asked_for(rb, p);
 }
 
-/* Would --poison be new to the runs? */
-static bool poison_is_new(const struct report_builder *rb, const struct root *r)
+/* Memory that nobody wrote: what is there is filled in anew each time */
+static bool fills(const struct report_builder *rb, const struct root *r)
 {
     char poison[40];
 
-    return !poisons(rb, NULL) && by_poison(rb, r, poison, sizeof(poison));
+    return by_poison(rb, r, poison, sizeof(poison));
 }
 
 /* @first: options before those that ask for the bytes. Nothing if both runs had all of it */
@@ -286,7 +286,7 @@ static void ask(const struct report_builder *rb, struct root *r, const char *fir
     bool ask_writer = r->r.cause == TB_CAUSE_UNSEEN_WRITER && w->name_known;
     char options[NEXT], of[NEXT] = "", writer[NEXT] = "", steps[64];
 
-    if (asked_for(rb, place_of(r)) && (!ask_writer || asked_for(rb, w)) && !poison_is_new(rb, r))
+    if (asked_for(rb, place_of(r)) && (!ask_writer || asked_for(rb, w)) && !fills(rb, r))
         return;
     ask_snapshot(&place_of(r)->name, of, sizeof(of));
     if (ask_writer)
@@ -305,7 +305,7 @@ static void repeat(const struct report_builder *rb, struct root *r)
 
     if ((!same || r->r.cause == TB_CAUSE_UNINITIALISED) && bytes)
         ask(rb, r, "--inputs ");
-    else if (same || !recorded_inputs(rb) || poisons(rb, NULL) || poison_is_new(rb, r))
+    else if (same || !recorded_inputs(rb) || fills(rb, r))
         compare_again(rb, r, "-n 3 ", "--inputs");
 }
 
