@@ -1,7 +1,8 @@
 /*
  * What a copy brings to the host is hashed on the device before it leaves. Where it has arrived
  * when the call is over, the host does that, if there is little of it. And what another stream may
- * write meanwhile is hashed where it arrives: it might be written between a hash and the copy.
+ * write meanwhile is hashed where it arrives: it might be written between a hash and the copy. Who
+ * may do so is not known yet where the host does not wait for the copy.
  */
 #include <errno.h>
 #include <sys/uio.h>
@@ -65,8 +66,8 @@ static void plan(struct tb_cu_work *w, struct tb_cu_access *a, const struct tb_c
 
     if (twin && w->waited && ((few && known) || (met && is_hosts(to))))
         a->flags = TB_CU_ARRIVED | rows;
-    else if (twin && met && !w->waited && is_pinned(to->dst))
-        a->flags = TB_CU_HASH | rows; /* behind the copy, and of its twin */
+    else if (twin && !w->waited && is_pinned(to->dst))
+        a->flags = TB_CU_HASH | rows; /* behind the copy: others may be queued before it is done */
     else
         w->left_torn = w->left_torn || met;
     if (!(a->flags & TB_CU_BEFORE))

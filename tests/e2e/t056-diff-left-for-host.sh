@@ -1,5 +1,6 @@
 # what a copy brings to the host always has a fingerprint: where nobody saw who wrote it, or two streams wrote it in
 # any order, and only the host gets to see the result, runs with other results are not identical
+# timeout: 600
 TOOL=$TB_BUILD_DIR/tests/recorder/cuda/cuda_shared
 [ -x "$TOOL" ] || skip "built without softgpu's driver or the shim, or with a sanitizer"
 cupti=
@@ -62,6 +63,15 @@ for options in "" --inputs ${cupti:+"--tap cupti"}; do
         compare $options -- "$TOOL" early $how
         matches out '^DIVERGED  1 root, first: step 0, forward:, cuMemcpy[A-Za-z0-9]*#0, src'
         matches out 'cause       race between streams 2 and [01]: part#0 and cuMemcpy[A-Za-z0-9]*#0 are not ordered'
+    done
+done
+# the same, where the host does not wait and queues who writes it behind the copy
+for options in "" --inputs ${cupti:+"--tap cupti"}; do
+    for how in pinned anyasync 2dasync pitchedasync packedasync spreadasync; do
+        # shellcheck disable=SC2086 # none, or several words
+        compare $options -- "$TOOL" chased $how
+        matches out '^DIVERGED  1 root, first: step 0, forward:, cuMemcpy[A-Za-z0-9]*#0, src'
+        matches out 'cause       race between streams [12] and [12]: .*part#0.* are not ordered'
     done
 done
 compare --enqueue deferred -- "$TOOL" early any

@@ -87,6 +87,7 @@ static CUdeviceptr a, b;
 static CUstream stream[2];
 static CUevent event;
 static unsigned *pinned, hash;
+static bool chased;
 
 static void ok(CUresult result, int line)
 {
@@ -255,7 +256,9 @@ static bool leave_rows(const char *how, unsigned *got)
     return true;
 }
 
-/* All of `a` to the host. */
+static void do_part(unsigned from, unsigned n, unsigned v, int s);
+
+/* All of `a` to the host; `chased`: it is written while it leaves. */
 static void leave(const char *how)
 {
     static unsigned got[N] __attribute__((aligned(4096)));
@@ -280,6 +283,8 @@ static void leave(const char *how)
         by_graph();
     else
         OK(cu.cuMemcpyDtoH(got, a, BYTES));
+    if (chased)
+        do_part(0, N, 1, 1);
     OK(cu.cuStreamSynchronize(s));
     keep(got, N);
     keep(pinned, N);
@@ -358,6 +363,10 @@ int main(int argc, char **argv)
         leave(how);
     } else if (strcmp(what, "early") == 0) { /* it leaves before it is written, or behind that */
         do_part(0, N, 1, 1);
+        leave(how);
+        OK(cu.cuStreamSynchronize(stream[1]));
+    } else if (strcmp(what, "chased") == 0) { /* it is written before it has left, or behind that */
+        chased = true;
         leave(how);
         OK(cu.cuStreamSynchronize(stream[1]));
     } else if (strcmp(what, "branch") == 0) { /* the same in a graph */
