@@ -106,6 +106,13 @@ static void set_equal(struct tb_bp *b, uint64_t wanted)
 
 /* ---------------------------------------------------------------- with all of them */
 
+/* An order of what ends by itself, which a pin of no profile holds */
+static bool is_free_order(char *field[TB_PIN_ROW_FIELDS])
+{
+    return strcmp(field[TB_PIN_ROW_ID], "data.completion_order") == 0 &&
+           strcmp(field[TB_PIN_ROW_STATE], "read") == 0;
+}
+
 static void take_hint(struct tb_bp *b, char *field[TB_PIN_ROW_FIELDS])
 {
     const char *state = field[TB_PIN_ROW_STATE];
@@ -113,7 +120,8 @@ static void take_hint(struct tb_bp *b, char *field[TB_PIN_ROW_FIELDS])
                        : strcmp(state, "changed") == 0 ? "the job changed it"
                        : strcmp(state, "missed") == 0  ? "it was set, and something else was seen"
                        : strcmp(state, "refused") == 0 ? "the system did not let it be set"
-                                                       : NULL;
+                       : is_free_order(field) ? "what ends first comes first; add it to --pin"
+                                              : NULL;
 
     if (!says || b->hints == TB_BP_LINES)
         return;
@@ -232,7 +240,9 @@ static bool make_usable(struct tb_bp *b, struct tb_error *err)
     for (bool asked = false; err->status == TB_OK;) {
         bool *all = tb_bp_new_set(b, true);
         tb_bp_doing(b, "with all %zu pins", b->items);
+        b->all->decisions = true; /* for the hints; the runs that are compared have none */
         bool more = all && tb_bp_once(b, all, &run);
+        b->all->decisions = false;
         free(all);
         if (!more)
             return false;
