@@ -586,6 +586,9 @@ void tb_watch_poll(struct tb_watch *w, pid_t job);
 /** tb_watch_living - descendants that live now and have libtorch or libcuda; a forked one may still
  * attach */
 uint32_t tb_watch_living(struct tb_watch *w, pid_t job);
+
+/** tb_watch_left - descendants that live now, whatever they have; @names: of the first few */
+uint32_t tb_watch_left(struct tb_watch *w, pid_t job, char *names, size_t size);
 /** tb_watch_parent - the parent @pid had when it was first seen, 0 if it was not */
 pid_t tb_watch_parent(const struct tb_watch *w, pid_t pid);
 /** tb_watch_leave_out - @pid is a child of our own */

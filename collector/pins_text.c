@@ -153,7 +153,7 @@ static void sum_up(const struct tb_pins *p, char *const *argv, const uint32_t n[
 {
     const char *const what[] = {
         "given to libraries that do not tell", "not as asked", "that were to stay and did not",
-        tb_isolated(argv) ? "that nothing told of" : "of what the job did not use",
+        tb_isolated(argv) ? "that nothing told of" : "not seen (not used, or nothing could tell)",
         "that this version cannot set"};
     size_t used = (size_t)snprintf(out, size, "pins (%s): %u of %u seen to hold",
                                    tb_pin_profile_text(p->plan->profile)->name, n[0], n[1]);

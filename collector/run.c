@@ -20,6 +20,7 @@
     1000u /* when the run is older than WATCH_OFTEN_MS: threads cost a look each */
 #define WATCH_OFTEN_MS 60000u
 #define DRAIN_MS 5000u /* after the job's end, for processes that still live */
+#define LEFT_MS 300    /* ... and for those that are of no interest to it */
 #define MAX_FDS 1024u
 
 /* The front's state; one thread. */
@@ -486,6 +487,37 @@ static void read_notes(struct tb_col *c)
         (void)closedir(d);
 }
 
+/* Who outlives the job goes on without us. A moment for those that are about to end with it */
+static void tell_left(struct tb_col *c)
+{
+    char names[300], text[600];
+    uint32_t n = tb_watch_left(c->watch, c->job.pid, names, sizeof(names));
+
+    for (int i = 0; n && i < LEFT_MS / 20; i++) {
+        (void)usleep(20000);
+        n = tb_watch_left(c->watch, c->job.pid, names, sizeof(names));
+    }
+    if (!n)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "%u process%s of the job go%s on after its end (%s): from here on not "
+                   "recorded%s; let the job wait for %s",
+                   n, n == 1 ? "" : "es", n == 1 ? "es" : "", names,
+                   c->draws ? ", and without pins in programs that they start" : "",
+                   n == 1 ? "it" : "them");
+    keep_line(c, text);
+    tb_drain_post(
+        c->drain,
+        &(struct tb_drain_cmd){
+            .kind = TB_DRAIN_COVER,
+            .severity = c->draws != NULL,
+            .cover_kind = "outlived",
+            .text = strdup(names),
+            .detail = strdup(c->draws ? "processes go on after the job's end: not recorded, and "
+                                        "programs that they start have no pins"
+                                      : "processes go on after the job's end: not recorded")});
+}
+
 /* What nobody recorded, and what still lives, as rows; then the drain ends. */
 static void end_drain(struct tb_col *c, struct tb_drain_counts *counts)
 {
@@ -493,6 +525,7 @@ static void end_drain(struct tb_col *c, struct tb_drain_counts *counts)
     char detail[64];
 
     read_notes(c);
+    tell_left(c);
     (void)tb_watch_result(c->watch, c->processes, c->effective.config.cuda_tap, not_covered, c);
     for (struct tb_col_process *p = c->processes; p; p = p->next)
         if (!p->gone) {

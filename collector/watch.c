@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define MAX_SEEN 65536u
+#define LEFT_NAMED 4u
 
 struct seen {
     pid_t pid, ppid; /* ppid: when it was first seen */
@@ -201,6 +202,32 @@ uint32_t tb_watch_living(struct tb_watch *w, pid_t job)
         look_at(w, s);
         count += s->maps != 0;
     }
+    return count;
+}
+
+uint32_t tb_watch_left(struct tb_watch *w, pid_t job, char *names, size_t size)
+{
+    struct tb_proc_stat st;
+    char text[256], name[64];
+    uint32_t count = 0;
+    size_t used = 0;
+
+    names[0] = 0;
+    tb_watch_poll(w, job);
+    for (size_t i = 0; i < w->count; i++) {
+        const struct seen *s = w->seen[i];
+        if (!s->alive || s->pid == job || !tb_proc_stat(s->pid, &st) || st.state == 'Z')
+            continue;
+        ssize_t n = tb_proc_read(s->pid, "comm", text, sizeof(text) - 1);
+        text[n > 0 ? n : 0] = 0;
+        text[strcspn(text, "\n")] = 0;
+        (void)snprintf(name, sizeof(name), "%.60s", text);
+        (void)tb_plain(name, false);
+        if (count++ < LEFT_NAMED && used < size)
+            used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", name);
+    }
+    if (count > LEFT_NAMED && used < size)
+        (void)snprintf(names + used, size - used, ", ...");
     return count;
 }
 

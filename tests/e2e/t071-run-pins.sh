@@ -20,7 +20,7 @@ else
     contains err "pin system.aslr: requested, refused"
 fi
 contains err "twinbit: pins (strict): "
-contains err "of what the job did not use"
+contains err "not seen (not used, or nothing could tell)"
 "$TWINBIT" show t.twinbit pins >rows
 [ "$(head -n 1 rows)" = "profile	strict	seed	0	force	0" ] || fail "the head: $(head -n 1 rows)"
 contains rows "unseen   nccl.algo"

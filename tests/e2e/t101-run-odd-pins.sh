@@ -35,7 +35,7 @@ for option in -I -E -S -BEs "-W ignore -I" "-X dev -S"; do
     expect 0 run --pin basic -- "$PYTHON" $option -c 'print(1)'
     matches err "pins: 'python -[IES]' keeps twinbit's part in Python out .*; start the job without -[IES]"
     contains err "that nothing told of"
-    lacks err "did not use"
+    lacks err "not used, or"
 done
 # words of the job's own, and options that keep nothing out
 for words in "-B -c pass -I" "-W E -c pass" "-Xdev -c pass -S"; do
