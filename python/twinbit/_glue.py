@@ -695,7 +695,7 @@ class _Lines:
         self.libraries = tuple({os.path.join(paths[k], "") for k in ("stdlib", "platstdlib", "purelib", "platlib")} |
                                {os.path.join(os.path.dirname(os.path.abspath(__file__)), "")})
         self.own = {}    # file: is it the job's own? (To hash a code object would be slow.)
-        self.lines = {}  # (file, line): id of its text
+        self.lines = {}  # (file, line, function): id of its text
         self.roots = {}  # top-level module: is it a library?
 
     def is_own(self, code):
@@ -715,10 +715,10 @@ class _Lines:
             _lib.twinbit_line(0)
             return
         code = frame.f_code
-        key = code.co_filename, frame.f_lineno
+        key = code.co_filename, frame.f_lineno, code.co_name  # many a code is in "<string>"
         line = self.lines.get(key)
         if line is None:
-            line = self.lines[key] = _state.intern(f"{key[0]}:{key[1]} {code.co_name}")
+            line = self.lines[key] = _state.intern(f"{key[0]}:{key[1]} {key[2]}")
         _lib.twinbit_line(line)
 
     def trace(self, frame, event, arg):
