@@ -184,7 +184,7 @@ static int by_path(const void *a, const void *b)
 /* They come as they lie in memory, which differs from run to run; rows shall not */
 static void sort(struct tb_instructions *t)
 {
-    const char *path[TB_INSTRUCTIONS_PROGRAMS];
+    const char *path[TB_INSTRUCTIONS_PROGRAMS] = {0};
 
     for (uint32_t i = 0; i < t->programs; i++)
         path[i] = t->file[t->program[i]].path;

@@ -105,7 +105,9 @@ static struct tb_fp fingerprint(const struct tb_cu_work *w, const struct tb_cu_a
     const int64_t sizes[] = {(int64_t)r.slices, (int64_t)r.count, (int64_t)r.width};
     const int64_t strides[] = {(int64_t)r.slice, (int64_t)r.pitch, 1};
     const struct tb_fp_layout layout = {.ndim = 3, .elem = 1, .sizes = sizes, .strides = strides};
-    return tb_cu.api->fp_strided(at, &layout, NULL);
+    struct tb_fp fp = tb_cu.api->fp_strided(at, &layout, NULL);
+
+    return fp;
 }
 
 void tb_cu_arrival_hash(struct tb_cu_work *w)
