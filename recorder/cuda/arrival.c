@@ -95,19 +95,19 @@ bool tb_cu_arrival_rows(const struct tb_cu_work *w, const struct tb_cu_access *a
     return rows->width != 0;
 }
 
-static struct tb_fp fingerprint(const struct tb_cu_work *w, const struct tb_cu_access *a)
+static void fingerprint(const struct tb_cu_work *w, const struct tb_cu_access *a, struct tb_fp *fp)
 {
     const void *at = (const void *)(uintptr_t)a->twin;
     struct tb_cu_rows r;
 
-    if (!tb_cu_arrival_rows(w, a, &r))
-        return tb_cu.api->fp_host_pool(at, a->bytes, 0, NULL);
+    if (!tb_cu_arrival_rows(w, a, &r)) {
+        *fp = tb_cu.api->fp_host_pool(at, a->bytes, 0, NULL);
+        return;
+    }
     const int64_t sizes[] = {(int64_t)r.slices, (int64_t)r.count, (int64_t)r.width};
     const int64_t strides[] = {(int64_t)r.slice, (int64_t)r.pitch, 1};
     const struct tb_fp_layout layout = {.ndim = 3, .elem = 1, .sizes = sizes, .strides = strides};
-    struct tb_fp fp = tb_cu.api->fp_strided(at, &layout, NULL);
-
-    return fp;
+    *fp = tb_cu.api->fp_strided(at, &layout, NULL);
 }
 
 void tb_cu_arrival_hash(struct tb_cu_work *w)
@@ -116,7 +116,8 @@ void tb_cu_arrival_hash(struct tb_cu_work *w)
         struct tb_cu_access *a = &w->access[i];
         if (!(a->flags & TB_CU_ARRIVED))
             continue;
-        struct tb_fp fp = fingerprint(w, a);
+        struct tb_fp fp;
+        fingerprint(w, a, &fp);
         a->ticket = fp.a;
         a->before = fp.b;
     }

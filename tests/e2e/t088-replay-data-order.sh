@@ -49,7 +49,7 @@ class Numpy(Chance):
 class Batches(Chance):  # how many there are differs, too
     def __iter__(self):
         rows = list(super().__iter__())
-        size = 3 + chance() % 3
+        size = 1 + chance() % 16
         return iter([tuple(rows[i:i + size]) for i in range(0, self.n, size)])
 
 model = torch.nn.Linear(4, 2)
