@@ -50,13 +50,12 @@ static const struct {
 static bool is_ours(const char *path, const char *tmp)
 {
     size_t n = strlen(tmp);
-    char place[32];
-    int m = snprintf(place, sizeof(place), "/.twinbit-%u", (unsigned)geteuid());
+    char place[TB_COL_TEXT];
 
     if (strncmp(path, tmp, n) != 0)
         return false;
-    if (strncmp(path + n, place, (size_t)m) == 0)
-        n += (size_t)m; /* older traces have it in TMPDIR itself */
+    if (tb_leftover_place(tmp, place, sizeof(place)) && strncmp(path, place, strlen(place)) == 0)
+        n = strlen(place); /* older traces have it in TMPDIR itself */
     return path[n] == '/' && strncmp(path + n + 1, PREFIX, strlen(PREFIX)) == 0 &&
            strlen(path + n + 1) == strlen(PREFIX) + 6 &&
            strspn(path + n + 1 + strlen(PREFIX),

@@ -60,16 +60,6 @@ struct tb_col_process {
 
 /* ---------------------------------------------------------------- procfs.c */
 
-struct tb_proc_stat {
-    pid_t ppid;
-    char state;
-    uint64_t start;
-};
-
-bool tb_proc_stat(pid_t pid, struct tb_proc_stat *out);
-/** tb_proc_read - up to @size - 1 bytes of /proc/@pid/@file, a NUL after them; -1 if it cannot be
- * read */
-ssize_t tb_proc_read(pid_t pid, const char *file, char *buf, size_t size);
 /** tb_proc_environ - value of @name in the environment the process was started with; NULL: not set
  */
 const char *tb_proc_environ(const char *environ_text, size_t n, const char *name);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Values are stored in traces: never reuse one. */
 enum tb_status {
@@ -119,10 +120,28 @@ char *tb_program(const char *name, char *out, size_t size);
 const char *tb_shell_next(const char *line, char *word, size_t size);
 bool tb_shell_again(const char *line, char *out, size_t size);
 
+/** struct tb_proc_stat - @start: in ticks since the machine was started */
+struct tb_proc_stat {
+    pid_t ppid;
+    char state;
+    uint64_t start;
+};
+
+/**
+ * tb_proc_read - up to @size - 1 bytes of /proc/@pid/@file, a NUL after them; -1 if it cannot be
+ * read
+ * tb_proc_stat - false: there is no such process, or it cannot be seen
+ *
+ * Threads: any. Allocate: no.
+ */
+ssize_t tb_proc_read(pid_t pid, const char *file, char *buf, size_t size);
+bool tb_proc_stat(pid_t pid, struct tb_proc_stat *out);
+
 /**
  * tb_leftover_make - the new folder BASE/.twinbit-UID/NAME-XXXXXX. That of the middle is this
  * user's and has one name for all runs: a job that lists its TMPDIR sees nothing that differs
  * @out: its path, "" if it cannot be made: false, errno says why
+ * tb_leftover_place - BASE/.twinbit-UID; false: @size is too small
  * tb_leftover_left - @folder, made so, was removed: that of the middle is, too, if it is empty
  *
  * tb_leftover_own    - this process owns @folder, which it has made: a file in it says so
@@ -131,6 +150,7 @@ bool tb_shell_again(const char *line, char *out, size_t size);
  * this user, and known to no process that lives
  * Threads: any.
  */
+bool tb_leftover_place(const char *base, char *out, size_t size);
 bool tb_leftover_make(const char *base, const char *name, char *out, size_t size);
 void tb_leftover_left(const char *folder);
 void tb_leftover_own(const char *folder);

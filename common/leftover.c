@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,47 +20,24 @@
 
 /* struct owner - a process, and the kernel and the namespace in which its number means it */
 struct owner {
-    long pid;
-    unsigned long long start;
+    pid_t pid;
+    uint64_t start;
     char boot[48], space[48];
 };
-
-/* Up to @size - 1 bytes of /proc/@pid/@file, a NUL after them; -1 if it cannot be read */
-static ssize_t read_proc(long pid, const char *file, char *out, size_t size)
-{
-    char path[64];
-    size_t n = 0;
-
-    (void)snprintf(path, sizeof(path), "/proc/%ld/%s", pid, file);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return -1;
-    n = fread(out, 1, size - 1, f);
-    (void)fclose(f);
-    out[n] = 0;
-    return (ssize_t)n;
-}
-
-/* When it was started, in ticks since the machine was; the 22nd field. false: there is none */
-static bool started(long pid, unsigned long long *start)
-{
-    char text[1024];
-    const char *p = read_proc(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
-
-    for (int field = 2; p && field < 22; field++)
-        p = (p = strchr(p, ' ')) ? p + 1 : NULL;
-    return p && sscanf(p, "%llu", start) == 1;
-}
 
 static bool here(struct owner *o)
 {
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    *o = (struct owner){.pid = (long)getpid()};
+    struct tb_proc_stat st = {0};
+
+    *o = (struct owner){.pid = getpid()};
     bool ok = f && fscanf(f, "%47s", o->boot) == 1;
     if (f)
         (void)fclose(f);
     ssize_t n = readlink("/proc/self/ns/pid", o->space, sizeof(o->space) - 1);
-    return ok && n > 0 && started(o->pid, &o->start);
+    ok = ok && n > 0 && tb_proc_stat(o->pid, &st);
+    o->start = st.start;
+    return ok;
 }
 
 /* Ours, and nobody else may write there */
@@ -71,14 +49,20 @@ static bool is_private(const char *path)
            !(st.st_mode & 077);
 }
 
+bool tb_leftover_place(const char *base, char *out, size_t size)
+{
+    int n = snprintf(out, size, "%s/.twinbit-%u", base, (unsigned)geteuid());
+
+    return n > 0 && (size_t)n < size;
+}
+
 bool tb_leftover_make(const char *base, const char *name, char *out, size_t size)
 {
     char place[4200];
-    bool made = false;
-    int n = snprintf(place, sizeof(place), "%s/.twinbit-%u", base, (unsigned)geteuid());
+    bool made = false, fits = tb_leftover_place(base, place, sizeof(place));
 
     errno = ENAMETOOLONG;
-    for (int i = 0; n > 0 && (size_t)n < sizeof(place) && i < 10 && !made; i++) {
+    for (int i = 0; fits && i < 10 && !made; i++) {
         if (mkdir(place, 0700) != 0 && errno != EEXIST)
             break;
         int m = snprintf(out, size, "%s/%s-XXXXXX", is_private(place) ? place : base, name);
@@ -116,7 +100,7 @@ void tb_leftover_own(const char *folder)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
-    (void)dprintf(fd, "%ld %llu %s %s\n", me.pid, me.start, me.boot, me.space);
+    (void)dprintf(fd, "%d %" PRIu64 " %s %s\n", (int)me.pid, me.start, me.boot, me.space);
     (void)close(fd);
 }
 
@@ -158,17 +142,17 @@ static bool read_owner(int place, const char *name, struct owner *o)
     if (n <= 0)
         return false;
     text[n] = 0;
-    return sscanf(text, "%ld %llu %47s %47s", &o->pid, &o->start, o->boot, o->space) == 4;
+    return sscanf(text, "%d %" SCNu64 " %47s %47s", &o->pid, &o->start, o->boot, o->space) == 4;
 }
 
 /* Of another machine, before its start, or of another namespace nobody can tell from here */
 static bool is_dead(const struct owner *o, const struct owner *me)
 {
-    unsigned long long start = 0;
+    struct tb_proc_stat st = {0};
 
     if (strcmp(o->boot, me->boot) != 0 || strcmp(o->space, me->space) != 0 || o->pid <= 0)
         return false;
-    return !started(o->pid, &start) || start != o->start;
+    return !tb_proc_stat(o->pid, &st) || st.start != o->start;
 }
 
 /* Does a process of the job live on, that knows the folder by its environment? */
@@ -179,8 +163,8 @@ static bool is_known(const char *path)
     bool known = !d;
 
     for (struct dirent *e; !known && d && (e = readdir(d));) {
-        long pid = strtol(e->d_name, NULL, 10);
-        ssize_t n = pid > 0 ? read_proc(pid, "environ", text, ENVIRONMENT) : -1;
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        ssize_t n = pid > 0 ? tb_proc_read(pid, "environ", text, ENVIRONMENT) : -1;
         known = n > 0 && memmem(text, (size_t)n, path, strlen(path));
     }
     if (d)
@@ -226,8 +210,7 @@ void tb_leftover_clear(const char *base)
     if (!base || base[0] != '/' || !here(&me))
         return;
     clear(base, &me);
-    int n = snprintf(place, sizeof(place), "%s/.twinbit-%u", base, (unsigned)geteuid());
-    if (n <= 0 || (size_t)n >= sizeof(place) || !is_private(place))
+    if (!tb_leftover_place(base, place, sizeof(place)) || !is_private(place))
         return;
     clear(place, &me);
     (void)rmdir(place);

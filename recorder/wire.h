@@ -480,6 +480,27 @@ struct tb_wire_global {
     uint32_t flags; /* enum tb_wire_global_flags */
 };
 
+/* What follows struct tb_wire_kernels, part by part */
+static inline const struct tb_wire_kernel *tb_wire_kernel_list(const struct tb_wire_kernels *h)
+{
+    return (const struct tb_wire_kernel *)(const void *)(h + 1);
+}
+
+static inline const struct tb_wire_word *tb_wire_word_list(const struct tb_wire_kernels *h)
+{
+    return (const struct tb_wire_word *)(const void *)(tb_wire_kernel_list(h) + h->kernels);
+}
+
+static inline const struct tb_wire_global *tb_wire_global_list(const struct tb_wire_kernels *h)
+{
+    return (const struct tb_wire_global *)(const void *)(tb_wire_word_list(h) + h->words);
+}
+
+static inline const char *tb_wire_text(const struct tb_wire_kernels *h)
+{
+    return (const char *)(tb_wire_global_list(h) + h->globals);
+}
+
 /*
  * Site text: what identifies the same work in another run. Lines end in '\n':
  *   line 1: tap, e.g. "torch"

@@ -46,19 +46,7 @@ static bool is_known(const char *path)
 /* @what: 0 a library, 1 the program, 2 the end mark, whose name is "" */
 static void tell(unsigned what, const char *path)
 {
-    struct tb_pins_proc *p = tb_pins_self();
-    size_t n = strlen(path) + 1;
-    uint64_t offset;
-    struct tb_preload_record *r = p ? tb_pins_log_room(p, (uint32_t)n, &offset) : NULL;
-
-    if (!r)
-        return;
-    r->kind = TB_PRELOAD_FILE;
-    r->thread = TB_PRELOAD_MAIN;
-    r->asked = what;
-    r->payload = (uint32_t)n;
-    memcpy(r + 1, path, n);
-    tb_pins_log_whole(r, offset);
+    tb_pins_log_text(TB_PRELOAD_FILE, TB_PRELOAD_MAIN, what, path);
 }
 
 /* ---------------------------------------------------------------- /proc/self/maps */

@@ -137,6 +137,23 @@ void tb_pins_log_whole(struct tb_preload_record *r, uint64_t offset)
     __atomic_store_n(&r->head, head, __ATOMIC_RELEASE);
 }
 
+void tb_pins_log_text(uint16_t kind, uint64_t thread, uint64_t asked, const char *text)
+{
+    struct tb_pins_proc *p = tb_pins_self();
+    size_t n = strlen(text) + 1;
+    uint64_t offset;
+    struct tb_preload_record *r = p ? tb_pins_log_room(p, (uint32_t)n, &offset) : NULL;
+
+    if (!r)
+        return;
+    r->kind = kind;
+    r->thread = thread;
+    r->asked = asked;
+    r->payload = (uint32_t)n;
+    memcpy(r + 1, text, n);
+    tb_pins_log_whole(r, offset);
+}
+
 /* What the process was called with; it may be long, and what does not fit is left out. */
 static void tell_start(struct tb_pins_proc *p)
 {

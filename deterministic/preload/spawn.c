@@ -33,19 +33,7 @@ static uint64_t this_thread(void)
 
 static void write_down(enum tb_preload_reach reach, const char *program)
 {
-    struct tb_pins_proc *p = tb_pins_self(); /* in a child of fork() it makes a log for that */
-    size_t n = strlen(program) + 1;
-    uint64_t offset;
-    struct tb_preload_record *r = p ? tb_pins_log_room(p, (uint32_t)n, &offset) : NULL;
-
-    if (!r)
-        return;
-    r->kind = TB_PRELOAD_UNREACHED;
-    r->thread = this_thread();
-    r->asked = reach;
-    r->payload = (uint32_t)n;
-    memcpy(r + 1, program, n);
-    tb_pins_log_whole(r, offset);
+    tb_pins_log_text(TB_PRELOAD_UNREACHED, this_thread(), reach, program);
 }
 
 /* false: no such program, look elsewhere */

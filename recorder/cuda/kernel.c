@@ -44,12 +44,11 @@ static void find_info(struct tb_cu_kernel *k)
 
     if (!h)
         return;
-    const struct tb_wire_kernel *info = (const void *)(h + 1);
+    const struct tb_wire_kernel *info = tb_wire_kernel_list(h);
     for (uint32_t i = 0; i < h->kernels; i++)
         if (info[i].name == hash) {
             k->info = &info[i];
-            k->word =
-                (const struct tb_wire_word *)(const void *)(info + h->kernels) + info[i].first_word;
+            k->word = tb_wire_word_list(h) + info[i].first_word;
         }
 }
 
@@ -175,10 +174,8 @@ uint32_t tb_cu_global_flags(const struct tb_cu_code *c, const char *name)
 
     if (!h || !name)
         return 0;
-    const struct tb_wire_word *words =
-        (const void *)((const struct tb_wire_kernel *)(h + 1) + h->kernels);
-    const struct tb_wire_global *globals = (const void *)(words + h->words);
-    const char *text = (const char *)(globals + h->globals);
+    const struct tb_wire_global *globals = tb_wire_global_list(h);
+    const char *text = tb_wire_text(h);
     for (uint32_t i = 0; i < h->globals; i++)
         if (strcmp(text + globals[i].text, name) == 0)
             flags |= globals[i].flags;
@@ -222,10 +219,8 @@ static void take_variables(struct tb_cu_kernel *k, const struct tb_cu_global *fo
 static bool ask_globals(struct tb_cu_kernel *k, uint32_t n)
 {
     const struct tb_wire_kernels *h = k->code->image->info;
-    const struct tb_wire_kernel *kernels = (const void *)(h + 1);
-    const struct tb_wire_word *words = (const void *)(kernels + h->kernels);
-    const struct tb_wire_global *globals = (const void *)(words + h->words);
-    const char *text = (const char *)(globals + h->globals);
+    const struct tb_wire_global *globals = tb_wire_global_list(h);
+    const char *text = tb_wire_text(h);
     uint32_t found = 0;
 
     tb_cu_here();

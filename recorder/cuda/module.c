@@ -14,9 +14,7 @@
  */
 static void note_managed(const struct tb_wire_kernels *h)
 {
-    const struct tb_wire_kernel *info = (const void *)(h + 1);
-    const struct tb_wire_word *words = (const void *)(info + h->kernels);
-    const struct tb_wire_global *globals = (const void *)(words + h->words);
+    const struct tb_wire_global *globals = tb_wire_global_list(h);
 
     for (uint32_t i = 0; i < h->globals; i++)
         if (globals[i].flags & TB_GLOBAL_MANAGED)

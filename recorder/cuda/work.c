@@ -202,8 +202,10 @@ static bool rows_of(const struct tb_cu_work *w, const struct tb_cu_access *a, st
 {
     if (a->twin)
         return tb_cu_arrival_rows(w, a, r);
+    if (!(a->flags & TB_CU_ROWS))
+        return false;
     *r = w->rows;
-    return a->flags & TB_CU_ROWS;
+    return true;
 }
 
 static bool hash_rows(const struct tb_cu_work *w, const struct tb_cu_access *a,
