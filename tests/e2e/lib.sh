@@ -53,6 +53,21 @@ lacks() {
     fi
 }
 
+# replayed JOB... - two runs of it under `observe` print other lines, two replays of the first, a.twinbit, the same as it.
+# What it printed is in ./first, the last replay c.twinbit
+replayed() {
+    local i
+    expect 0 "$TWINBIT" run --quiet --force -o a.twinbit --pin observe -- "$@"
+    cp out first
+    expect 0 "$TWINBIT" run --quiet --force -o b.twinbit --pin observe -- "$@"
+    cmp -s first out && fail "two runs have one order"
+    for i in 1 2; do
+        expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
+        grep -v '^replay: ' out | cmp - first || fail "the replay differs: $(diff out first)"
+        lacks err "not as recorded"
+    done
+}
+
 # lines FILE N - the file has exactly N lines
 lines() {
     local n

@@ -58,15 +58,7 @@ async def main():
 
 asyncio.run(main())
 END
-expect 0 run -o a.twinbit --pin observe -- "$PYTHON" job.py
-cp out first
-expect 0 run -o b.twinbit --pin observe -- "$PYTHON" job.py
-cmp -s first out && fail "two runs have one order"
-for i in 1 2; do
-    expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
-    grep -v '^replay: ' out | cmp - first || fail "the replay differs: $(diff out first)"
-    lacks err "not as recorded"
-done
+replayed "$PYTHON" job.py
 "$TWINBIT" show a.twinbit pins >pins
 matches pins '^read .* data\.completion_order .* observed [0-9]+ hand-outs, order '
 

@@ -57,15 +57,7 @@ if __name__ == "__main__":
     ex.shutdown(**{"cancel_futures": True} if sys.version_info >= (3, 9) else {})
     print("ended")
 END
-expect 0 run -o a.twinbit --pin observe -- "$PYTHON" job.py
-cp out first
-expect 0 run -o b.twinbit --pin observe -- "$PYTHON" job.py
-cmp -s first out && fail "two runs have one order"
-for i in 1 2; do
-    expect 0 "$TWINBIT" replay --force -o c.twinbit a.twinbit
-    grep -v '^replay: ' out | cmp - first || fail "the replay differs: $(diff out first)"
-    lacks err "not as recorded"
-done
+replayed "$PYTHON" job.py
 pin() { "$TWINBIT" show "$1" pins | grep -E "^[a-z]+ +data.pool_threads " >pin || fail "no row in $1"; }
 pin a.twinbit
 matches pin '^read .* observed [0-9]+ tasks, order [0-9a-f]{16}'

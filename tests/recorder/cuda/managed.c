@@ -6,7 +6,6 @@
  * what the host of two runs differs in. Start at main()
  */
 #include <cuda.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +17,6 @@
 #define BYTES ((size_t)N * 4)
 
 #define CUDA_FUNCTIONS(X)                                                                          \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
     X(cuCtxSynchronize)                                                                            \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
@@ -34,11 +30,7 @@
     X(cuMemcpyHtoD)                                                                                \
     X(cuLaunchKernel)
 
-static struct cuda {
-#define MEMBER_(name) __typeof__(name) *name;
-#define MEMBER(name) MEMBER_(name)
-    CUDA_FUNCTIONS(MEMBER)
-} cu;
+#include "tests/recorder/cuda/driver.h"
 
 #define INDEX                                                                                      \
     " mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r2, %r3, 64, %r2;\n"                 \
@@ -82,30 +74,13 @@ static CUfunction part, more, take, last, table, variable;
 static CUdeviceptr m, b, list, var; /* m, var: of both */
 static unsigned *host;              /* the same as the host sees it */
 
-static void ok(CUresult result, int line)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "managed.c:%d: CUDA error %d\n", line, (int)result);
-    exit(1);
-}
-#define OK(call) ok(call, __LINE__)
-
 static void begin(const char *kind)
 {
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    CUcontext context;
     CUmodule module;
     size_t bytes;
 
-#define LOAD_(name)                                                                                \
-    if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
-        exit(77);
-#define LOAD(name) LOAD_(name)
-    CUDA_FUNCTIONS(LOAD)
-    OK(cu.cuInit(0));
-    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cu.cuCtxSetCurrent(context));
+    load_driver();
+    (void)start_driver();
     OK(cu.cuModuleLoadData(&module, image));
     OK(cu.cuModuleGetFunction(&part, module, "part"));
     OK(cu.cuModuleGetFunction(&more, module, "more"));

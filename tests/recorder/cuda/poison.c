@@ -6,7 +6,6 @@
  * usage: poison KIND CASE; start at main()
  */
 #include <cuda.h>
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +17,6 @@
 #define LARGE 65536u
 
 #define CUDA_FUNCTIONS(X)                                                                          \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuMemAlloc)                                                                                  \
@@ -49,11 +45,7 @@
     X(cuGraphInstantiateWithFlags)                                                                 \
     X(cuGraphLaunch)
 
-static struct cuda {
-#define MEMBER_(name) __typeof__(name) *name;
-#define MEMBER(name) MEMBER_(name)
-    CUDA_FUNCTIONS(MEMBER)
-} cu;
+#include "tests/recorder/cuda/driver.h"
 
 #define KERNEL(name, op)                                                                           \
     ".visible .entry " name "(.param .u64 a, .param .u64 b) {\n"                                   \
@@ -79,29 +71,12 @@ static CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVIC
 static CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 
-static void ok(CUresult result, int line)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    (void)fprintf(stderr, "poison.c:%d: CUDA error %d\n", line, (int)result);
-    exit(1);
-}
-#define OK(call) ok(call, __LINE__)
-
 static void begin(void)
 {
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    CUcontext context;
     CUmodule module;
 
-#define LOAD_(name)                                                                                \
-    if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
-        exit(77);
-#define LOAD(name) LOAD_(name)
-    CUDA_FUNCTIONS(LOAD)
-    OK(cu.cuInit(0));
-    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cu.cuCtxSetCurrent(context));
+    load_driver();
+    (void)start_driver();
     OK(cu.cuModuleLoadData(&module, image));
     OK(cu.cuModuleGetFunction(&number, module, "number"));
     OK(cu.cuModuleGetFunction(&move, module, "move"));

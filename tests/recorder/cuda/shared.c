@@ -6,7 +6,6 @@
  * usage: shared CASE [HOW]; prints a hash of all that the host got. Start at main()
  */
 #include <cuda.h>
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +16,6 @@
 #define BYTES ((size_t)N * 4)
 
 #define CUDA_FUNCTIONS(X)                                                                          \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuMemAlloc)                                                                                  \
@@ -47,12 +43,7 @@
     X(cuGraphInstantiateWithFlags)                                                                 \
     X(cuGraphLaunch)
 
-static struct cuda {
-#define MEMBER_(name) __typeof__(name) *name;
-#define MEMBER(name) MEMBER_(name)
-    CUDA_FUNCTIONS(MEMBER)
-    CUresult (*synchronize)(void);
-} cu;
+#include "tests/recorder/cuda/driver.h"
 
 #define INDEX " mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r2, %r3, 64, %r2;\n"
 static const char image[] =
@@ -89,30 +80,12 @@ static CUevent event;
 static unsigned *pinned, hash;
 static bool chased;
 
-static void ok(CUresult result, int line)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "shared.c:%d: CUDA error %d\n", line, (int)result);
-    exit(1);
-}
-#define OK(call) ok(call, __LINE__)
-
 static void begin(void)
 {
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    CUcontext context;
     CUmodule module;
 
-#define LOAD_(name)                                                                                \
-    if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
-        exit(77);
-#define LOAD(name) LOAD_(name)
-    CUDA_FUNCTIONS(LOAD)
-    *(void **)&cu.synchronize = dlsym(lib, "cuCtxSynchronize");
-    OK(cu.cuInit(0));
-    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cu.cuCtxSetCurrent(context));
+    load_driver();
+    (void)start_driver();
     OK(cu.cuModuleLoadData(&module, image));
     OK(cu.cuModuleGetFunction(&part, module, "part"));
     OK(cu.cuModuleGetFunction(&more, module, "more"));

@@ -8,7 +8,6 @@
  * usage: streams CASE [DESCRIPTORS]; start at main()
  */
 #include <cuda.h>
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +18,6 @@
 #define N (BLOCKS * 64)
 
 #define CUDA_FUNCTIONS(X)                                                                          \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
     X(cuCtxEnablePeerAccess)                                                                       \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
@@ -43,12 +39,7 @@
     X(cuEventQuery)                                                                                \
     X(cuEventSynchronize)
 
-static struct cuda {
-#define MEMBER_(name) __typeof__(name) *name;
-#define MEMBER(name) MEMBER_(name)
-    CUDA_FUNCTIONS(MEMBER)
-    CUresult (*synchronize)(void);
-} cu;
+#include "tests/recorder/cuda/driver.h"
 
 static const char image[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -75,33 +66,16 @@ static CUevent event;
 static unsigned *pinned;
 static unsigned blocks = BLOCKS;
 
-static void ok(CUresult result, int line)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "streams.c:%d: CUDA error %d\n", line, (int)result);
-    exit(1);
-}
-#define OK(call) ok(call, __LINE__)
-
 /* @files: before the first call of CUDA, so many descriptors may be open; 0: as many as there were
  */
 static void begin(unsigned flags, unsigned files)
 {
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
     CUmodule module;
 
-#define LOAD_(name)                                                                                \
-    if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
-        exit(77);
-#define LOAD(name) LOAD_(name)
-    CUDA_FUNCTIONS(LOAD)
-    *(void **)&cu.synchronize = dlsym(lib, "cuCtxSynchronize");
+    load_driver();
     if (files)
         (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){files, files});
-    OK(cu.cuInit(0));
-    OK(cu.cuDevicePrimaryCtxRetain(&contexts[0], 0));
-    OK(cu.cuCtxSetCurrent(contexts[0]));
+    contexts[0] = start_driver();
     OK(cu.cuModuleLoadData(&module, image));
     OK(cu.cuModuleGetFunction(&fill, module, "fill"));
     OK(cu.cuModuleGetFunction(&take, module, "take"));

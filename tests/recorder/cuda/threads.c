@@ -9,7 +9,6 @@
  * work()
  */
 #include <cuda.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,9 +24,6 @@
 #define KERNELS 256u /* of case "first" */
 
 #define CUDA_FUNCTIONS(X)                                                                          \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuMemAlloc)                                                                                  \
@@ -43,12 +39,7 @@
     X(cuEventRecord)                                                                               \
     X(cuEventSynchronize)
 
-static struct cuda {
-#define MEMBER_(name) __typeof__(name) *name;
-#define MEMBER(name) MEMBER_(name)
-    CUDA_FUNCTIONS(MEMBER)
-    CUresult (*synchronize)(void);
-} cu;
+#include "tests/recorder/cuda/driver.h"
 
 #define INDEX " mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r2, %r3, 64, %r2;\n"
 static const char image[] =
@@ -96,29 +87,12 @@ static const char *what;
 static unsigned odd = THREADS;
 static bool meets;
 
-static void ok(CUresult result, int line)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "threads.c:%d: CUDA error %d\n", line, (int)result);
-    exit(1);
-}
-#define OK(call) ok(call, __LINE__)
-
 static void begin(void)
 {
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
     CUmodule module;
 
-#define LOAD_(name)                                                                                \
-    if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
-        exit(77);
-#define LOAD(name) LOAD_(name)
-    CUDA_FUNCTIONS(LOAD)
-    *(void **)&cu.synchronize = dlsym(lib, "cuCtxSynchronize");
-    OK(cu.cuInit(0));
-    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cu.cuCtxSetCurrent(context));
+    load_driver();
+    context = start_driver();
     OK(cu.cuModuleLoadData(&module, image));
     OK(cu.cuModuleGetFunction(&fill, module, "fill"));
     OK(cu.cuModuleGetFunction(&more, module, "more"));

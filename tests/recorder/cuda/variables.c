@@ -5,7 +5,6 @@
  * usage: variables CASE [NUMBER]; start at main()
  */
 #include <cuda.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +12,6 @@
 #define N 64u
 
 #define CUDA_FUNCTIONS(X)                                                                          \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuLibraryLoadData)                                                                           \
@@ -32,12 +28,7 @@
     X(cuGraphInstantiateWithFlags)                                                                 \
     X(cuGraphLaunch)
 
-static struct cuda {
-#define MEMBER_(name) __typeof__(name) *name;
-#define MEMBER(name) MEMBER_(name)
-    CUDA_FUNCTIONS(MEMBER)
-    CUresult (*synchronize)(void);
-} cu;
+#include "tests/recorder/cuda/driver.h"
 
 #define INDEX " mov.u32 %r1, %tid.x; mul.wide.u32 %d1, %r1, 4;\n"
 #define REGISTERS " .reg .pred %q; .reg .b32 %r<6>; .reg .b64 %d<8>;\n"
@@ -87,29 +78,10 @@ static const char closed_image[] = HEAD CALLS("one") CALLS("two");
 static CUmodule module;
 static CUdeviceptr out;
 
-static void ok(CUresult result, int line)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "variables.c:%d: CUDA error %d\n", line, (int)result);
-    exit(1);
-}
-#define OK(call) ok(call, __LINE__)
-
 static void begin(void)
 {
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    CUcontext context;
-
-#define LOAD_(name)                                                                                \
-    if (!lib || (*(void **)&cu.name = dlsym(lib, #name)) == NULL)                                  \
-        exit(77);
-#define LOAD(name) LOAD_(name)
-    CUDA_FUNCTIONS(LOAD)
-    *(void **)&cu.synchronize = dlsym(lib, "cuCtxSynchronize");
-    OK(cu.cuInit(0));
-    OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cu.cuCtxSetCurrent(context));
+    load_driver();
+    (void)start_driver();
     OK(cu.cuModuleLoadData(&module, image));
     OK(cu.cuMemAlloc(&out, N * 4));
     OK(cu.cuMemsetD8(out, 0, N * 4));
