@@ -19,6 +19,7 @@ struct outputs {
     uint32_t below;    /* root of what lay below an output that neither run has hashed */
     uint32_t unproven; /* in one run only; the other believed that nothing was written */
     uint32_t cut;      /* of other extents */
+    uint32_t none;     /* of no fingerprint in either run */
     bool host, failed;
 };
 
@@ -64,6 +65,7 @@ static struct outputs compare_outputs(const struct blame *b, const struct ev *x,
         }
         if (!blame_comparable(b, &x->acc[i], &y->acc[i])) {
             o.unhashed += (x->acc[i].flags | y->acc[i].flags) & ACC_HASHED;
+            o.none += !((x->acc[i].flags | y->acc[i].flags) & ACC_HASHED);
             continue;
         }
         if (tb_fp_equal(x->acc[i].fp, y->acc[i].fp))
@@ -194,7 +196,9 @@ static enum tb_status make_root(struct blame *b, enum tb_diff_cause cause, uint6
                                 const struct ev *x, const struct ev *y, const struct outputs *o,
                                 uint32_t *number)
 {
-    bool fresh, torn = cause == TB_CAUSE_UNEXPLAINED && only_torn(o);
+    bool own =
+        cause == TB_CAUSE_UNEXPLAINED || (cause == TB_CAUSE_HOST_VALUE && blame_is_shared(x));
+    bool fresh, torn = own && only_torn(o);
 
     *number = blame_root_for(b, cause, torn ? mix64(group, TORN) : group, &fresh);
     if (!*number)
@@ -339,7 +343,7 @@ static bool adds_by_atomics(const struct ev *e)
 static bool own_reason(const struct blame *b, const struct ev *x, const struct ev *y,
                        const struct outputs *o, uint32_t root)
 {
-    bool other = (x->args != y->args || x->key != y->key) && !only_torn(o);
+    bool other = (x->args != y->args || x->key != y->key) && (!only_torn(o) || blame_is_shared(x));
 
     return root && root <= ROOTS && b->res.roots[root - 1].r.torn &&
            (other || adds_by_atomics(x)) && (o->differ || o->failed);
@@ -379,8 +383,12 @@ static enum tb_status judge(struct blame *b, const struct ev *x, const struct ev
         *root = b->state;
         return TB_OK;
     }
-    bool parts =
-        only_torn(o) && blame_is_shared(x) && !args; /* whose bytes it read depends on extents */
+    enum tb_status st = blame_charged(b, x, only_torn(o), root);
+    if (st != TB_OK || *root)
+        return st;
+    if (args && blame_is_shared(x)) /* whose bytes it read depends on extents */
+        in->tainted = in->crossed = false;
+    bool parts = only_torn(o) && blame_is_shared(x) && !args; /* so it does here */
     if ((in->tainted || in->crossed || args) && !parts)
         return first_cause(b, x, y, in, o, root, self);
     *self = true;
@@ -408,15 +416,15 @@ static enum tb_status remember_pair(struct blame *b, const struct ev *x, const s
         blame_mark_bad(b, 1, y, root);
         blame_suspect(b, x, root);
     }
-    if (o->cut && !gentab_put(&b->cut, x->id))
-        return TB_ERR_NOMEM;
+    if (o->cut || ((o->unhashed || o->none) && blame_is_shared(x)))
+        st = blame_charge(b, x, y);
     if (o->host && root)
         note_host(b, x, y, root);
     if (root && !b->host && (out || in->tainted) && is_to_host(x))
         b->host = root; /* what the host gives to a device from now on may follow from it */
-    if (root && (out || in->hashed_differs))
+    if (st == TB_OK && root && (out || in->hashed_differs))
         st = set_line(b, x, y, root);
-    else if (!root && o->below)
+    else if (st == TB_OK && !root && o->below)
         st = set_line(b, x, y, o->below);
     if (st == TB_OK && x->kind == TB_EV_COLL)
         st = blame_coll_note(b, x, in->tainted, root, self);

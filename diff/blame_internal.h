@@ -1,6 +1,6 @@
 /*
  * blame_internal.h - what the parts of blame share; private to blame.c, roots.c, inputs.c,
- * singles.c and collective.c.
+ * singles.c, charge.c, doubt.c and collective.c.
  */
 #ifndef TB_DIFF_BLAME_INTERNAL_H
 #define TB_DIFF_BLAME_INTERNAL_H
@@ -17,6 +17,7 @@
 #define OUTSIDE 0x6F757473u /* in the table of unseen writers: an allocation, not an event */
 #define TORN 0x746F726Eu    /* in the group of a root: all that differs may be torn */
 #define GENERATORS 32u
+#define CHARGES 64u
 
 struct generator {
     uint64_t key;
@@ -57,12 +58,20 @@ struct doubts {
     bool lost; /* there were too many, or some are not of bytes: never settled */
 };
 
+/* Launches of other arguments whose results could not be compared, as the roots they may become */
+struct charges {
+    struct root *root; /* CHARGES */
+    size_t n;
+};
+
 struct blame {
     struct gentab line[2];  /* event -> value: mate or NO_MATE, aux: root */
     struct gentab alloc[2]; /* allocation -> value: the other run's */
     struct gentab groups;   /* group -> value: root */
     struct gentab unseen;   /* last writer -> value: root */
-    struct gentab cut; /* events of A with outputs that could not be compared: blame_is_cut() */
+    struct gentab cut; /* events of A with outputs that could not be compared, for threads use parts
+                          of one allocation; value: blame_charge() */
+    struct charges charges;
     struct thread_state *thread[2];
     size_t threads[2];
     struct generator gen[GENERATORS];
@@ -166,6 +175,16 @@ bool blame_is_shared(const struct ev *e);
  * nothing can be compared. Else they are no pair.
  */
 enum tb_status blame_uneven(struct blame *b, const struct ev *x, const struct ev *y) TB_MUST_CHECK;
+
+/* ---------------------------------------------------------------- charge.c */
+
+/** blame_charge - outputs of @x and @y could not be compared, for threads use parts of one
+ * allocation: blame_is_cut(), blame_uneven() */
+enum tb_status blame_charge(struct blame *b, const struct ev *x, const struct ev *y) TB_MUST_CHECK;
+/** blame_charged - root of the launch of other arguments that such bytes, which @x uses, come of;
+ * *@root 0: there is none. @torn: what differs may be nothing but torn */
+enum tb_status blame_charged(struct blame *b, const struct ev *x, bool torn,
+                             uint32_t *root) TB_MUST_CHECK;
 
 /* ---------------------------------------------------------------- collective.c */
 

@@ -275,7 +275,10 @@ static bool by_code(struct root *r)
         evidence(r, "another kernel ran: %.100s in A, %.100s in B", r->r.launch.kernel,
                  r->r.launch.other);
     if (code)
-        evidence(r, "the kernel's code differs: image %.40s in A, %.40s in B", a->image, b->image);
+        evidence(r, "%s: image %.40s in A, %.40s in B",
+                 r->kind == TB_EV_GRAPH ? "its nodes differ: kernels, their code or grids"
+                                        : "the kernel's code differs",
+                 a->image, b->image);
     if (shape)
         evidence(r,
                  "it was launched otherwise: grid %.40s block %.40s shared %.24s in A, grid %.40s "
@@ -672,6 +675,16 @@ static void classify_rng(const struct report_builder *rb, struct root *r)
         evidence(r, "not seeded, seeded from the clock, or used by code that is not recorded");
 }
 
+static void classify_host_value(struct root *r)
+{
+    if (r->not_compared)
+        evidence(r, "its arguments that are not tensors differ; what it wrote cannot be compared, "
+                    "for threads use parts of one allocation; what uses these bytes later differs");
+    else
+        evidence(r, "tensors are equal, arguments that are not tensors differ; no number that "
+                    "differs had left for the host before");
+}
+
 static void classify_state(struct root *r)
 {
     evidence(r,
@@ -731,9 +744,7 @@ void classify_root(const struct report_builder *rb, struct root *r)
         classify_algorithm(rb, r);
         break;
     case TB_CAUSE_HOST_VALUE:
-        evidence(r,
-                 "tensors are equal, arguments that are not tensors differ; no number that differs "
-                 "had left for the host before");
+        classify_host_value(r);
         break;
     case TB_CAUSE_COLLECTIVE:
         evidence(r, "what this rank gave is equal, and no other recorded rank gave anything else");

@@ -59,6 +59,11 @@ bool is_beside(const struct tb_site *s, uint32_t i)
     return s->access[i].mode == 'r' && strncmp(s->access[i].argument, "before ", 7) == 0;
 }
 
+static bool is_graph(const struct tb_site *s)
+{
+    return strcmp(s->tap, "cuda") == 0 && strcmp(s->name, "graph") == 0;
+}
+
 static uint64_t mix_text(uint64_t h, const char *s)
 {
     return mix64(h, hash_text(s, strlen(s)));
@@ -86,11 +91,12 @@ static uint64_t launch_alike(const struct tb_site *s)
     return k;
 }
 
+/* A graph that was hashed as a whole is one, too. */
 static bool is_launch(const struct tb_site *s)
 {
     size_t n;
 
-    return s->detail && tb_site_value(s, "grid", &n);
+    return s->detail && (tb_site_value(s, "grid", &n) || is_graph(s));
 }
 
 uint64_t site_key(const struct tb_site *s)
@@ -172,7 +178,7 @@ bool site_launches(const struct tb_site *s)
     char grid[40];
 
     value(s, "grid", grid, sizeof(grid));
-    return grid[0] || (strcmp(s->tap, "cuda") == 0 && strcmp(s->name, "graph") == 0);
+    return grid[0] || is_graph(s);
 }
 
 static void fill_side(struct tb_diff_shape *o, const struct tb_site *s)

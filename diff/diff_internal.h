@@ -207,6 +207,7 @@ struct root {
     bool deleted;        /* only digests are left of its step */
     bool shared;       /* read memory (@input) that the host may write unseen, and was not hashed */
     bool stale;        /* its output (@input) may hold bytes that nobody was seen to write */
+    bool not_compared; /* HOST_VALUE: what it wrote, for its extents differ: blame_charge() */
     bool guessed;      /* read bytes (@input) whose last writer left no fingerprint */
     bool fresh_input;  /* read bytes that no recorded operator wrote, and that were not hashed */
     char input[160];   /* that argument */

@@ -157,8 +157,8 @@ enum tb_status blame_uneven(struct blame *b, const struct ev *x, const struct ev
     b->res.compared++;
     b->res.cut++;
     b->doubts.lost = b->doubts.lost || x->args != y->args;
-    if (!gentab_put(&b->cut, x->id))
-        return TB_ERR_NOMEM;
-    st = doubt_writes(b, x, y, false);
+    st = blame_charge(b, x, y);
+    if (st == TB_OK)
+        st = doubt_writes(b, x, y, false);
     return st == TB_OK ? doubt_writes(b, y, x, true) : st;
 }

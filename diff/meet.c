@@ -137,7 +137,7 @@ void meetings_mark(struct meetings *m, struct ev *e)
         mark_accesses(m, e, MET);
         mark_accesses(m, e, MAYBE);
     }
-    for (uint32_t i = 0; e->kind == TB_EV_LAUNCH && i < e->n; i++)
+    for (uint32_t i = 0; (e->kind == TB_EV_LAUNCH || e->kind == TB_EV_GRAPH) && i < e->n; i++)
         if (e->acc[i].alloc && gentab_get(&m->shared, e->acc[i].alloc))
             e->acc[i].flags |= ACC_SHARED;
 }

@@ -37,6 +37,7 @@ void blame_free(struct blame *b)
     free(b->res.roots);
     free(b->res.colls);
     free(b->doubts.d);
+    free(b->charges.root);
     free(b);
 }
 

@@ -1,5 +1,7 @@
 /* CUDA graphs: the calls that make, change and launch executable ones, and the event of a launch.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "recorder/cuda/graph.h"
@@ -198,16 +200,44 @@ static void add_nodes(struct tb_cu_work *w, const struct tb_cu_exec *x)
     w->args = args;
 }
 
+static uint64_t image_of_node(const struct tb_cu_node *n)
+{
+    const struct tb_cu_kernel *k = n->kernel;
+    uint64_t h = tb_cu_mix(n->type, n->shared), code = 0;
+
+    if (!k)
+        return h;
+    for (int d = 0; d < 3; d++)
+        h = tb_cu_mix(h, (uint64_t)n->grid[d] << 32 | n->block_dim[d]);
+    if (k->code && k->code->image)
+        memcpy(&code, k->code->image->hash, sizeof(code));
+    return tb_cu_mix_text(tb_cu_mix(h, code), k->symbol);
+}
+
+/* What its nodes are, whatever their order: kernels by their code and how they are launched. */
+static uint64_t image_of(const struct tb_cu_exec *x)
+{
+    uint64_t h = 0;
+
+    for (const struct tb_cu_node *n = x->first; n; n = n->next)
+        if (!n->disabled && !n->ours)
+            h += image_of_node(n);
+    return h;
+}
+
 static void count_nodes(struct tb_cu_work *w, const struct tb_cu_exec *x)
 {
     unsigned kernels = 0, copies = 0;
+    char image[32] = "";
 
     for (const struct tb_cu_node *n = x->first; n; n = n->next) {
         kernels += n->type == CU_GRAPH_NODE_TYPE_KERNEL && !n->ours && !n->disabled;
         copies += (n->type == CU_GRAPH_NODE_TYPE_MEMCPY || n->type == CU_GRAPH_NODE_TYPE_MEMSET) &&
                   !n->disabled;
     }
-    tb_cu_detail(w, "\tkernels=%u\tcopies=%u%s", kernels, copies, w->fed ? "\tfed=1" : "");
+    if (!by_node(x)) /* else each has its own */
+        (void)snprintf(image, sizeof(image), "\timage=%016" PRIx64, image_of(x));
+    tb_cu_detail(w, "\tkernels=%u\tcopies=%u%s%s", kernels, copies, image, w->fed ? "\tfed=1" : "");
 }
 
 static struct tb_cu_work *begin(struct tb_cu_exec *x, CUstream stream, bool per_thread)

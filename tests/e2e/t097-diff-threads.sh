@@ -43,6 +43,19 @@ for tap in "${taps[@]}"; do
     all 9 --tap "$tap" -- "$TOOL" unread
     lacks seen "equal 1"
 
+    # each thread's own graph, as a whole or node by node; where one has another number, its kernel or graph is named
+    all 13 --tap "$tap" -- "$TOOL" graphs
+    lacks seen "equal 1"
+    record met 1 --tap "$tap" -- "$TOOL" graphs 4
+    for run in 2 3 4 5 6 7; do
+        record "$run" $run --tap "$tap" -- "$TOOL" graphs 2
+        for base in 1 met; do
+            expect 1 "$TWINBIT" diff $base "$run"
+            contains out "cause       host value"
+            matches out '^  event( in A)?  *0/.*/thread#[0-9]/0/forward:/(fill|graph)#0$'
+        done
+    done
+
     # kernels that two threads launch for the first time at once: what they get is read alike
     all 4 --tap "$tap" -- "$TOOL" first
     [ "$(grep -c '^equal 0 ' seen)" -eq 3 ] || fail "first ($tap): $(cat seen d.*)"

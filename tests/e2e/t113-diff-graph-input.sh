@@ -46,6 +46,17 @@ for inputs in "" --inputs; do
     esac
 done
 
+# the same bytes, but another grid in the graph: that is why, not what nobody hashed
+for tap in $taps; do
+    record a.twinbit --tap "$tap" -- "$TOOL" fed 4
+    record b.twinbit --tap "$tap" -- "$TOOL" fed 4 5
+    expect 1 "$TWINBIT" diff a.twinbit b.twinbit
+    contains out "cause       algorithm choice"
+done
+case $taps in *cupti)
+    contains out "its nodes differ: kernels, their code or grids: image "
+esac
+
 # what such a graph's copies bring to the host has no fingerprint, and a row says so
 case $taps in *cupti)
     record a.twinbit --tap cupti -- "$TOOL" both graph

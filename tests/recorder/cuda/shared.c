@@ -3,7 +3,7 @@
  * host. Which part a launch writes is told by a number: no recorder can see it. What diff must say
  * of two runs with other seeds: tests/e2e/t056-diff-left-for-host.sh, t057-diff-shared-buffer.sh.
  *
- * usage: shared CASE [HOW]; prints a hash of all that the host got. Start at main()
+ * usage: shared CASE [HOW [BLOCKS]]; prints a hash of all that the host got. Start at main()
  */
 #include <cuda.h>
 #include <stdbool.h>
@@ -146,7 +146,7 @@ static void by_branch(void)
 }
 
 /* A graph whose copy brings @v from the host; @memory: into what it allocates itself. */
-static void by_feeding(unsigned v, bool memory)
+static void by_feeding(unsigned v, bool memory, unsigned blocks)
 {
     CUdeviceptr to = a;
     void *params[] = {&to, &b};
@@ -154,12 +154,13 @@ static void by_feeding(unsigned v, bool memory)
     CUgraphExec exec;
     CUgraph graph;
 
-    given[7] = v;
+    for (unsigned i = 0; i < N; i++)
+        given[i] = i == 7 ? v : i;
     OK(cu.cuStreamBeginCapture(stream[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
     if (memory)
         OK(cu.cuMemAllocAsync(&to, BYTES, stream[0]));
     OK(cu.cuMemcpyHtoDAsync(to, given, BYTES, stream[0]));
-    OK(cu.cuLaunchKernel(take, BLOCKS, 1, 1, 64, 1, 1, 0, stream[0], params, NULL));
+    OK(cu.cuLaunchKernel(take, blocks, 1, 1, 64, 1, 1, 0, stream[0], params, NULL));
     if (memory)
         OK(cu.cuMemFreeAsync(to, stream[0]));
     OK(cu.cuStreamEndCapture(stream[0], &graph));
@@ -345,7 +346,7 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "branch") == 0) { /* the same in a graph */
         by_branch();
     } else if (strcmp(what, "fed") == 0 || strcmp(what, "fedmemory") == 0) {
-        by_feeding((unsigned)atoi(how), what[3] != 0);
+        by_feeding((unsigned)atoi(how), what[3] != 0, argc > 3 ? (unsigned)atoi(argv[3]) : BLOCKS);
     } else if (strcmp(what, "missed") == 0) { /* nobody sees that `a` is written */
         do_last(b, a, 0);
         join("sync");

@@ -5,8 +5,8 @@
  * with two streams, and adds in the upper half: t117-diff-pointers.sh.
  *
  * usage: threads CASE [ODD]; prints a hash of all that the host got. ODD: the thread whose last
- * number is another one, 4: none; then all wait for each other behind the first round. Start at
- * work()
+ * number is another one (of "graphs" that of each launch), 4: none; then all wait for each other
+ * behind the first round. Start at work()
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -37,7 +37,13 @@
     X(cuStreamQuery)                                                                               \
     X(cuEventCreate)                                                                               \
     X(cuEventRecord)                                                                               \
-    X(cuEventSynchronize)
+    X(cuEventSynchronize)                                                                          \
+    X(cuStreamBeginCapture)                                                                        \
+    X(cuStreamEndCapture)                                                                          \
+    X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuGraphLaunch)                                                                               \
+    X(cuGraphExecDestroy)                                                                          \
+    X(cuGraphDestroy)
 
 #include "tests/recorder/cuda/driver.h"
 
@@ -176,6 +182,22 @@ static void one_round(CUdeviceptr p, unsigned k, unsigned round, CUstream s)
         launch(sum, 100, s, pointer);
 }
 
+/* A graph of this thread, for its part at @p. */
+static CUgraphExec capture(CUdeviceptr p, unsigned v, CUstream s)
+{
+    void *numbers[] = {&p, &v}, *pointer[] = {&p};
+    CUgraphExec exec;
+    CUgraph graph;
+
+    OK(cu.cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    launch(fill, BLOCKS, s, numbers);
+    launch(more, BLOCKS, s, pointer);
+    OK(cu.cuStreamEndCapture(s, &graph));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cu.cuGraphDestroy(graph));
+    return exec;
+}
+
 /* Two threads at once, but for what it takes to see that. */
 static void meet(unsigned round)
 {
@@ -220,6 +242,8 @@ static void halves(void)
 static void *work(void *arg)
 {
     unsigned k = (unsigned)(size_t)arg;
+    CUdeviceptr p = all + (CUdeviceptr)k * PART * 4;
+    CUgraphExec graph = NULL;
     CUstream s;
     CUevent e;
 
@@ -228,22 +252,29 @@ static void *work(void *arg)
     OK(cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
     (void)pthread_barrier_wait(&start);
     if (is("first") && k < 2) /* as many as there are CPUs, at least */
-        launch_many(all + (CUdeviceptr)k * PART * 4, s);
+        launch_many(p, s);
+    if (is("graphs"))
+        graph = capture(p, 100 * k + (k == odd), s);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        one_round(all + (CUdeviceptr)k * PART * 4, k, round, s);
+        if (graph)
+            OK(cu.cuGraphLaunch(graph, s));
+        else
+            one_round(p, k, round, s);
         if (!is("together"))
             wait_for(s, e, is("queries") ? 0 : round);
         if (round == 0 && meets)
             (void)pthread_barrier_wait(&start);
     }
     OK(cu.cuStreamSynchronize(s));
+    if (graph)
+        OK(cu.cuGraphExecDestroy(graph));
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
     static unsigned got[THREADS * PART];
-    pthread_t thread[THREADS];
+    pthread_t thread[THREADS] = {0};
     unsigned hash = 0;
 
     what = argc > 1 ? argv[1] : "";
