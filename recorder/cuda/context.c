@@ -280,7 +280,7 @@ static struct tb_cu_ctx *add(CUcontext handle, bool *mine)
     return c;
 }
 
-static struct tb_cu_ctx *find_ctx(CUcontext now)
+tb_cold static struct tb_cu_ctx *find_ctx(CUcontext now)
 {
     struct tb_cu_ctx *c = known(now);
     bool mine = false;
@@ -397,23 +397,24 @@ int tb_cu_ctx_device(CUcontext handle)
     return -1;
 }
 
+/* Has the device written it, and nobody read it yet? */
+static inline bool is_left(const struct tb_wire_slot *s, uint64_t before)
+{
+    return __atomic_load_n(&s->stamp, __ATOMIC_ACQUIRE) == before + 1 &&
+           __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != before + 1;
+}
+
 /*
  * The device has written what the collector has not read yet: it will, so this waits as a full ring
  * does, 2 s at most. A slot that the device has not written is waited for by nobody.
  */
-void tb_cu_await_slots(struct tb_cu_ctx *c, uint32_t n)
+tb_cold static void await_slot(struct tb_cu_ctx *c, const struct tb_wire_slot *s, uint64_t before)
 {
-    uint64_t last = __atomic_load_n(&c->ticket, __ATOMIC_RELAXED) + n;
     const struct timespec pause = {0, 500000};
     int saved = errno;
-
-    if (tb_likely(last <= TB_CU_SLOTS))
-        return;
-    uint64_t before = last - 1 - TB_CU_SLOTS;
-    const struct tb_wire_slot *s = &c->slot[before & (TB_CU_SLOTS - 1)];
     uint32_t left = __atomic_load_n(&c->gave_up, __ATOMIC_RELAXED) ? 0 : 2 * tb_cu.config->wait_ms;
-    while (__atomic_load_n(&s->stamp, __ATOMIC_ACQUIRE) == before + 1 &&
-           __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) != before + 1) {
+
+    while (is_left(s, before)) {
         if (!left) { /* it is gone, or stopped: not again for each launch */
             __atomic_store_n(&c->gave_up, true, __ATOMIC_RELAXED);
             break;
@@ -422,6 +423,18 @@ void tb_cu_await_slots(struct tb_cu_ctx *c, uint32_t n)
         (void)nanosleep(&pause, NULL);
     }
     errno = saved;
+}
+
+void tb_cu_await_slots(struct tb_cu_ctx *c, uint32_t n)
+{
+    uint64_t last = __atomic_load_n(&c->ticket, __ATOMIC_RELAXED) + n;
+
+    if (tb_likely(last <= TB_CU_SLOTS))
+        return;
+    uint64_t before = last - 1 - TB_CU_SLOTS;
+    const struct tb_wire_slot *s = &c->slot[before & (TB_CU_SLOTS - 1)];
+    if (tb_unlikely(is_left(s, before)))
+        await_slot(c, s, before);
 }
 
 bool tb_cu_draw(struct tb_cu_ctx *c, uint32_t n, uint64_t *first)

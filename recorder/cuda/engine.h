@@ -31,6 +31,7 @@
 
 #define tb_likely(x) __builtin_expect(!!(x), 1)
 #define tb_unlikely(x) __builtin_expect(!!(x), 0)
+#define tb_cold __attribute__((noinline, cold)) /* what it needs is not paid for by its caller */
 
 /* ---------------------------------------------------------------- the driver */
 
@@ -714,8 +715,8 @@ static inline void tb_cu_unsure(struct tb_cu_work *w, uint64_t v)
     w->unsure = w->unsure || v >= TB_CU_LOWEST;
 }
 
-void tb_cu_lock_slow(void);
-void tb_cu_unlock_slow(void);
+tb_cold void tb_cu_lock_slow(void);
+tb_cold void tb_cu_unlock_slow(void);
 
 /* 0 open, 1 held, 2 held and somebody may wait */
 static inline void tb_cu_lock(void)

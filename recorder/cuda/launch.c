@@ -67,7 +67,7 @@ static bool read_call(const struct tb_cuda_call *c, struct launch *l)
 }
 
 /* Launches in the old manner, and one call for several devices: seen, but not looked into. */
-static void not_looked_into(const struct tb_cuda_call *c)
+tb_cold static void not_looked_into(const struct tb_cuda_call *c)
 {
     tb_cu_cover(1, TB_REC_NO_SEQ, "cuda",
                 c->id == TB_CUDA_cuLaunchCooperativeKernelMultiDevice
@@ -193,7 +193,7 @@ static bool is_host_function(const struct tb_cuda_call *c)
     return c->id == TB_CUDA_cuLaunchHostFunc || c->id == TB_CUDA_cuLaunchHostFunc_ptsz;
 }
 
-static void delay(const struct tb_cuda_call *c)
+tb_cold static void delay(const struct tb_cuda_call *c)
 {
     const struct tb_cuLaunchHostFunc_params *p = c->params;
     struct launch l;
@@ -238,7 +238,7 @@ static struct tb_cu_work *begin_late(const struct tb_cuda_call *c)
 }
 
 /* Its work is no event, perhaps, but what it writes is a part of the step's state. */
-static void mark(const struct tb_cuda_call *c)
+tb_cold static void mark(const struct tb_cuda_call *c)
 {
     struct launch l;
 

@@ -47,7 +47,7 @@ void tb_cu_cover(unsigned severity, uint64_t seq, const char *kind, const char *
         tb_cu.api->cover(t, severity, seq, kind, subject, detail, 1);
 }
 
-static bool in_window(void)
+tb_cold static bool in_window(void)
 {
     static bool told;
     uint64_t step = tb_cu.api->step();

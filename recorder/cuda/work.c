@@ -297,7 +297,7 @@ static inline void say_seq(struct tb_cu_uses *uses, uint64_t seq)
 }
 
 /* What the accesses lead to: later ones must know which event it was. Under the lock. */
-static void note_seq(struct tb_cu_work *w)
+tb_cold static void note_seq(struct tb_cu_work *w)
 {
     bool inputs = tb_cu.config->flags & TB_CFG_INPUTS;
 
