@@ -606,7 +606,8 @@ struct tb_cu {
     uint64_t alloc_changes; /* of either list */
     uint64_t versions;      /* how often an allocation's version has grown */
     struct tb_cu_found found[TB_CU_FOUND];
-    struct tb_cu_map images, codes, kernels, streams, events, execs;
+    struct tb_cu_map images, codes, kernels, streams, events, execs, links;
+    struct tb_cu_link *free_links;
     struct tb_cu_map fresh;    /* run --poison: handles of cuMemCreate that were not mapped yet */
     uint64_t kernel_changes;   /* handles that mean another kernel now, or none; atomic */
     uint32_t parts;            /* that twinbit.h ever named inside an allocation */
@@ -861,6 +862,9 @@ bool tb_cu_by_chance(const struct tb_cu_stream *s, const struct tb_cu_use *use);
 
 /** tb_cu_code_add - a module or library was loaded from @image (NULL: a file); without the lock */
 void tb_cu_code_add(uint64_t handle, const void *image, bool library);
+/** tb_cu_code_linked - the driver has made machine code @image of what @info says; without the lock
+ */
+void tb_cu_code_linked(const void *image, const struct tb_wire_kernels *info);
 void tb_cu_code_remove(uint64_t handle);
 /** tb_cu_codes_forget - modules of @context end with it; under the lock */
 void tb_cu_codes_forget(CUcontext context);
@@ -1052,6 +1056,8 @@ void tb_cu_memory_enter(struct tb_cuda_call *c);
 void tb_cu_memory_exit(struct tb_cuda_call *c);
 void tb_cu_module_exit(struct tb_cuda_call *c);
 void tb_cu_module_enter(struct tb_cuda_call *c);
+void tb_cu_link_enter(struct tb_cuda_call *c);
+void tb_cu_link_exit(struct tb_cuda_call *c);
 void tb_cu_stream_enter(struct tb_cuda_call *c);
 void tb_cu_stream_exit(struct tb_cuda_call *c);
 void tb_cu_graph_exit(struct tb_cuda_call *c);

@@ -21,38 +21,54 @@ static void note_managed(const struct tb_wire_kernels *h)
             __atomic_store_n(&tb_cu.shared, 1, __ATOMIC_RELAXED);
 }
 
+static struct tb_cu_image *find_image(uint64_t key)
+{
+    tb_cu_lock();
+    struct tb_cu_image *i = tb_cu_map_get(&tb_cu.images, key);
+    tb_cu_unlock();
+    return i;
+}
+
+static struct tb_cu_image *add_image(const struct tb_rec_code *code,
+                                     const struct tb_wire_kernels *info)
+{
+    if (info)
+        note_managed(info);
+    tb_cu_lock();
+    struct tb_cu_image *i = tb_cu_small(sizeof(*i));
+    if (i) {
+        memcpy(i->hash, &code->hash, sizeof(i->hash));
+        i->info = info;
+        (void)tb_cu_map_put(&tb_cu.images, code->hash.lo | 1, i);
+    }
+    tb_cu_unlock();
+    return i;
+}
+
+void tb_cu_code_linked(const void *image, const struct tb_wire_kernels *info)
+{
+    struct tb_rec_code code = tb_cu.api->code(image);
+
+    if (code.pieces && !find_image(code.hash.lo | 1))
+        (void)add_image(&code, info);
+}
+
 /* Each code once, however often it is loaded. Not under the lock: the collector is asked. */
 static struct tb_cu_image *image_of(const void *image)
 {
     struct tb_rec_code code = tb_cu.api->code(image);
     const struct tb_wire_kernels *info = NULL;
-    uint64_t key = code.hash.lo | 1;
-    struct tb_cu_image *i;
+    struct tb_cu_image *i = code.pieces ? find_image(code.hash.lo | 1) : NULL;
     size_t bytes = 0;
 
-    if (!code.pieces)
-        return NULL;
-    tb_cu_lock();
-    i = tb_cu_map_get(&tb_cu.images, key);
-    tb_cu_unlock();
-    if (i)
+    if (i || !code.pieces)
         return i;
     if (code.ptx || code.bytes <= MOST_MACHINE)
         info = tb_cu.api->image(image, SIZE_MAX, &bytes);
     if (!info && bytes == SIZE_MAX)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "module",
                     "what its kernels write was not found out from its code: there was no answer");
-    if (info)
-        note_managed(info);
-    tb_cu_lock();
-    i = tb_cu_small(sizeof(*i));
-    if (i) {
-        memcpy(i->hash, &code.hash, sizeof(i->hash));
-        i->info = info;
-        (void)tb_cu_map_put(&tb_cu.images, key, i);
-    }
-    tb_cu_unlock();
-    return i;
+    return add_image(&code, info);
 }
 
 void tb_cu_code_add(uint64_t handle, const void *image, bool library)

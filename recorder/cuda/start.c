@@ -71,7 +71,7 @@ bool tb_cu_recording(void)
 
 /* ---------------------------------------------------------------- calls to handlers */
 
-enum kind { NOBODY, LAUNCH, COPY, MEMORY, MODULE, STREAM, GRAPH, CONTEXT };
+enum kind { NOBODY, LAUNCH, COPY, MEMORY, MODULE, LINK, STREAM, GRAPH, CONTEXT };
 
 static const uint8_t kinds[] = {
 #define CALL(kind, name) [TB_CUDA_##name] = kind,
@@ -82,13 +82,13 @@ static const uint8_t kinds[] = {
 static void (*const enters[])(struct tb_cuda_call *) = {
     [LAUNCH] = tb_cu_launch_enter,   [COPY] = tb_cu_copy_enter,     [MEMORY] = tb_cu_memory_enter,
     [MODULE] = tb_cu_module_enter,   [STREAM] = tb_cu_stream_enter, [GRAPH] = tb_cu_graph_enter,
-    [CONTEXT] = tb_cu_context_enter,
+    [CONTEXT] = tb_cu_context_enter, [LINK] = tb_cu_link_enter,
 };
 
 static void (*const exits[])(struct tb_cuda_call *) = {
     [LAUNCH] = tb_cu_launch_exit,   [COPY] = tb_cu_copy_exit,     [MEMORY] = tb_cu_memory_exit,
     [MODULE] = tb_cu_module_exit,   [STREAM] = tb_cu_stream_exit, [GRAPH] = tb_cu_graph_exit,
-    [CONTEXT] = tb_cu_context_exit,
+    [CONTEXT] = tb_cu_context_exit, [LINK] = tb_cu_link_exit,
 };
 
 static enum kind kind_of(uint32_t id)

@@ -11,9 +11,12 @@
  * an instruction or modifier that is not known is refused with its line. */
 #define NEWEST_PTX 99
 
-/* What cuLinkComplete returns: this, u64 number of texts, u64 most registers of a thread (0: any),
- * and each text as u64 length, text, NUL; host byte order, for this process only. */
+/* What cuLinkComplete returns: an ELF file, as drivers give out, without sections; behind its head
+ * this, u64 number of texts, u64 most registers of a thread (0: any), and each text as u64 length,
+ * text, NUL; host byte order, for this process only. */
 static const char packed_magic[16] = "\1softgpu linked";
+#define PACKED_AT sizeof(Elf64_Ehdr)
+#define MACHINE_CUDA 190 /* e_machine of a cubin */
 
 CUresult sg_code_add(struct sg_code *code, const char *text, size_t len)
 {
@@ -42,10 +45,33 @@ void sg_code_clear(struct sg_code *code)
     *code = (struct sg_code){0};
 }
 
+/* Who reads a cubin without knowing its size looks where its section headers end. */
+static void put_elf_head(char *to, size_t size)
+{
+    Elf64_Ehdr h = {.e_type = ET_EXEC,
+                    .e_machine = MACHINE_CUDA,
+                    .e_version = EV_CURRENT,
+                    .e_shoff = size,
+                    .e_ehsize = sizeof(h)};
+
+    memcpy(h.e_ident, ELFMAG, SELFMAG);
+    h.e_ident[EI_CLASS] = ELFCLASS64;
+    h.e_ident[EI_DATA] = ELFDATA2LSB;
+    h.e_ident[EI_VERSION] = EV_CURRENT;
+    memcpy(to, &h, sizeof(h));
+}
+
+static bool is_packed(const char *p, size_t size)
+{
+    return size >= PACKED_AT + sizeof(packed_magic) && memcmp(p, ELFMAG, SELFMAG) == 0 &&
+           p[PACKED_AT] == packed_magic[0] &&
+           memcmp(p + PACKED_AT, packed_magic, sizeof(packed_magic)) == 0;
+}
+
 CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
 {
     uint64_t head[2] = {code->n, code->max_regs};
-    size_t n = sizeof(packed_magic) + sizeof(head);
+    size_t n = PACKED_AT + sizeof(packed_magic) + sizeof(head);
     char *p;
 
     for (size_t i = 0; i < code->n; i++)
@@ -54,6 +80,8 @@ CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *size = n;
+    put_elf_head(p, n);
+    p += PACKED_AT;
     memcpy(p, packed_magic, sizeof(packed_magic));
     memcpy(p + sizeof(packed_magic), head, sizeof(head));
     p += sizeof(packed_magic) + sizeof(head);
@@ -69,7 +97,7 @@ CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
 
 static CUresult unpack(const char *p, size_t size, struct sg_code *out, struct tb_error *err)
 {
-    size_t at = sizeof(packed_magic);
+    size_t at = PACKED_AT + sizeof(packed_magic);
     CUresult r = CUDA_SUCCESS;
     uint64_t head[2], len;
 
@@ -136,6 +164,8 @@ CUresult sg_code_read(const void *image, size_t size, uint32_t arch, struct sg_c
         memcpy(&magic, p, sizeof(magic));
     if (magic == SG_FATBIN_WRAPPER || magic == SG_FATBIN_MAGIC) {
         r = sg_fatbin_read(image, size, arch, out, err);
+    } else if (magic && is_packed(p, size)) {
+        r = unpack(p, size, out, err);
     } else if (magic && memcmp(p, ELFMAG, SELFMAG) == 0) {
         tb_fail(
             err, TB_ERR_UNSUPPORTED,
@@ -145,9 +175,6 @@ CUresult sg_code_read(const void *image, size_t size, uint32_t arch, struct sg_c
             "the file was left in TRITON_CACHE_DIR by a run on a real GPU",
             arch, arch);
         r = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    } else if (magic && size >= sizeof(packed_magic) && p[0] == packed_magic[0] &&
-               memcmp(p, packed_magic, sizeof(packed_magic)) == 0) {
-        r = unpack(p, size, out, err);
     } else if (looks_like_ptx(p, size)) {
         r = sg_code_add(out, p, size == SG_CODE_UNKNOWN_SIZE ? strlen(p) : strnlen(p, size));
     } else {
