@@ -439,4 +439,33 @@ void classify_root(const struct report_builder *rb, struct root *root);
 /** next_command - fill root->r.next */
 void next_command(const struct report_builder *rb, struct root *root);
 
+/* ---------------------------------------------------------------- rank.c, finish.c, operators.c */
+
+/* Of one process pair: what outlives its comparison */
+struct found {
+    struct coll *colls;
+    size_t coll_count;
+    size_t root_base; /* its roots among all */
+    size_t root_count;
+};
+
+struct all_roots {
+    struct root *r;
+    size_t n;
+    struct found *of; /* by process of A */
+};
+
+/** rank_roots - drop what others explain, and sort the rest: the first one is where the runs part
+ */
+enum tb_status rank_roots(struct report_builder *rb, struct all_roots *all) TB_MUST_CHECK;
+/** finish_roots - names, elements, causes of the first @max into rb->rep */
+enum tb_status finish_roots(struct report_builder *rb, struct all_roots *all, unsigned max,
+                            struct tb_error *err) TB_MUST_CHECK;
+
+/** op_is_reduction - does the operator add many numbers? op_is_product: is it a product or a
+ * convolution? op_is_scatter: do several threads add to the same place? */
+bool op_is_reduction(const char *name);
+bool op_is_product(const char *name);
+bool op_is_scatter(const char *name);
+
 #endif
