@@ -103,6 +103,7 @@ struct tb_unreached_row {
     char program[512], why[100];
     uint64_t times;
     bool entropy; /* is pinned all the same (system.syscalls) */
+    bool python;  /* a Python that keeps our part in it out; the rest is pinned */
 };
 
 /** struct tb_unreached - programs that ran without libtwinbit_pins.so; zero-initialise */
@@ -243,8 +244,6 @@ char *tb_pins_text(const struct tb_pins *p, const struct tb_col_process *all, si
 /** tb_pins_report - a line for each pin that is not as asked, and one for all; @argv: of the job */
 void tb_pins_report(const struct tb_pins *p, char *const *argv,
                     void (*line)(void *arg, const char *text), void *arg);
-/** tb_isolated_report - isolated.c: a line if the job's Python kept our part out */
-void tb_isolated_report(char *const *argv, void (*line)(void *arg, const char *text), void *arg);
 
 /* ---------------------------------------------------------------- drain.c */
 

@@ -217,7 +217,8 @@ static enum tb_status look_into_code(struct tb_draws *d, struct tb_store *store,
                                      struct tb_pins *pins, struct tb_error *err)
 {
     for (uint32_t i = 0; i < d->unreached.count; i++)
-        tb_instructions_add(d->code, d->unreached.row[i].program, true);
+        if (!d->unreached.row[i].python)
+            tb_instructions_add(d->code, d->unreached.row[i].program, true);
     tb_instructions_look(d->code);
     tb_instructions_say(d->code, pins);
     return tb_instructions_store(d->code, store, err);

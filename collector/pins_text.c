@@ -200,7 +200,6 @@ void tb_pins_report(const struct tb_pins *p, char *const *argv,
     }
     if (!asked)
         return;
-    tb_isolated_report(argv, line, arg);
     sum_up(p, argv,
            (const uint32_t[]){held, asked, given, asked - held - given - unseen - unbuilt, kept,
                               unseen, unbuilt},

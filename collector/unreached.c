@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "deterministic/plan.h"
+#include "deterministic/preload/reach.h"
 
 static struct tb_unreached_row *find(struct tb_unreached *u, const char *program, const char *why)
 {
@@ -39,6 +40,7 @@ void tb_unreached_add(struct tb_unreached *u, const char *program, const char *w
         r = &u->row[u->count++];
         memcpy(r->program, plain, sizeof(plain));
         (void)snprintf(r->why, sizeof(r->why), "%s", why);
+        r->python = strcmp(why, tb_preload_reach_text(TB_REACH_ISOLATED)) == 0;
     }
     if (r)
         r->times += times;
@@ -72,9 +74,13 @@ enum tb_status tb_unreached_store(const struct tb_unreached *u, struct tb_store 
 
     for (uint32_t i = 0; st == TB_OK && i < u->count; i++) {
         const struct tb_unreached_row *r = &u->row[i];
-        (void)snprintf(detail, sizeof(detail),
-                       "its %sorder of folders and temporary names are not pinned: %s",
-                       r->entropy ? "" : "entropy, ", r->why);
+        if (r->python)
+            (void)snprintf(detail, sizeof(detail),
+                           "pins of Python and torch are neither set nor seen in it: %s", r->why);
+        else
+            (void)snprintf(detail, sizeof(detail),
+                           "its %sorder of folders and temporary names are not pinned: %s",
+                           r->entropy ? "" : "entropy, ", r->why);
         st = tb_store_coverage(store, 0, 0, 0, 0, "pins", r->program, detail, r->times, err);
     }
     return st;
@@ -87,12 +93,32 @@ void tb_unreached_say(const struct tb_unreached *u, struct tb_pins *pins)
     char text[150];
 
     for (uint32_t i = 0; i < u->count; i++)
-        for (size_t k = 0; k < TB_ARRAY_LEN(ids); k++) {
+        for (size_t k = 0; k < TB_ARRAY_LEN(ids) && !u->row[i].python; k++) {
             if (k == 0 && u->row[i].entropy)
                 continue;
             (void)snprintf(text, sizeof(text), "nothing: %s", u->row[i].why);
             tb_pins_say(pins, -2 - (pid_t)i, u->row[i].program, ids[k], TB_PIN_WAS_UNSEEN, text);
         }
+}
+
+static void say_row(const struct tb_unreached_row *r, char *text, size_t size)
+{
+    const char *option = strrchr(r->program, '-');
+
+    if (r->python)
+        (void)snprintf(text, size,
+                       "pins: '%.60s' keeps twinbit's part in Python out (%" PRIu64
+                       " time%s; %s): pins of Python and torch are neither set nor seen in it; "
+                       "start the job without %s%s",
+                       r->program, r->times, r->times == 1 ? "" : "s", r->why,
+                       option ? option : "it",
+                       option && option[1] == 'I' ? ", -s -P do the rest of it" : "");
+    else
+        (void)snprintf(text, size,
+                       "pins: not in '%.400s' (%" PRIu64 " time%s): its %sorder of folders and "
+                       "temporary names are real: %s",
+                       r->program, r->times, r->times == 1 ? "" : "s",
+                       r->entropy ? "" : "entropy, ", r->why);
 }
 
 void tb_unreached_report(const struct tb_unreached *u, void (*line)(void *arg, const char *text),
@@ -108,11 +134,7 @@ void tb_unreached_report(const struct tb_unreached *u, void (*line)(void *arg, c
             more += r->times;
             continue;
         }
-        (void)snprintf(text, sizeof(text),
-                       "pins: not in '%.400s' (%" PRIu64 " time%s): its %sorder of folders and "
-                       "temporary names are real: %s",
-                       r->program, r->times, r->times == 1 ? "" : "s",
-                       r->entropy ? "" : "entropy, ", r->why);
+        say_row(r, text, sizeof(text));
         line(arg, text);
     }
     if (more) {

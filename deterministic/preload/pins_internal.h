@@ -173,6 +173,8 @@ void tb_pins_log_create(struct tb_pins_proc *p);
 struct tb_preload_record *tb_pins_log_room(struct tb_pins_proc *p, uint32_t payload,
                                            uint64_t *offset);
 
+/** tb_pins_python - python.c: when the program starts */
+void tb_pins_python(void);
 /** tb_pins_log_text - a whole record of this process: @kind, @asked, and @text with its NUL behind
  * it; a child of fork() gets a log of its own for it */
 void tb_pins_log_text(uint16_t kind, uint64_t thread, uint64_t asked, const char *text);

@@ -244,6 +244,7 @@ __attribute__((constructor)) static void at_load(void)
     if (p) {
         tb_pins_know(p);
         tb_pins_tell_files(p);
+        tb_pins_python();
     }
     if (p && __register_atfork)
         (void)__register_atfork(before_fork, NULL, in_child, &__dso_handle);

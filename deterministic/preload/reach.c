@@ -183,6 +183,7 @@ const char *tb_preload_reach_text(enum tb_preload_reach reach)
         [TB_REACH_PRIVILEGED] = "set-user-id, set-group-id or with capabilities",
         [TB_REACH_MACHINE] = "for another kind of CPU",
         [TB_REACH_ENVIRONMENT] = "LD_PRELOAD or TWINBIT_PINS is not in its environment",
+        [TB_REACH_ISOLATED] = "it does not read PYTHONPATH (-I, -E), or loads no site (-S)",
     };
-    return (size_t)reach < TB_ARRAY_LEN(texts) ? texts[reach] : "?";
+    return (size_t)reach < TB_ARRAY_LEN(texts) && texts[reach] ? texts[reach] : "?";
 }
