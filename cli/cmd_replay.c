@@ -148,9 +148,32 @@ static enum tb_status check_list(const char *list, size_t n, struct tb_error *er
     return corrupted(err, "another hash than stored, of the list of its logs", TB_DRAWS_LIST);
 }
 
+static bool is_lost(void *arg, const struct tb_trace_coverage *row)
+{
+    bool *lost = arg;
+
+    *lost = *lost || (strcmp(row->kind, "pins") == 0 && strcmp(row->subject, "TMPDIR") == 0);
+    return !*lost;
+}
+
+static bool has_lost(struct tb_trace *t)
+{
+    struct tb_error ignored = {0};
+    bool lost = false;
+
+    return tb_trace_coverage(t, 0, is_lost, &lost, &ignored) == TB_OK && lost;
+}
+
 /* Decisions are stored when the job has ended */
 static enum tb_status no_decisions(struct tb_trace *t, struct tb_error *err)
 {
+    const char *asked = tb_trace_meta(t, "pins.asked");
+
+    if (tb_trace_info(t)->complete && asked && has_lost(t))
+        return tb_fail(err, TB_ERR_UNSUPPORTED,
+                       "this trace holds no decisions: its job deleted what 'twinbit run' had in "
+                       "TMPDIR; record it again, with another TMPDIR for twinbit ('env "
+                       "TMPDIR=... COMMAND' gives the job its own)");
     if (tb_trace_info(t)->complete || !tb_trace_meta(t, "pins.asked"))
         return tb_fail(err, TB_ERR_UNSUPPORTED,
                        "this trace holds no decisions: record it with 'twinbit run --pin observe'");

@@ -41,6 +41,8 @@ struct tb_draws {
     struct tb_instructions *code; /* NULL: nobody asks */
     char first_parted[400];
     struct tb_draws_cublas cublas;
+    const struct tb_preload_shared *table; /* or NULL */
+    struct tb_draws_lost lost;
     char cublas_words[64]; /* for libtwinbit_cublas.so, "": it is not wanted */
 };
 
@@ -104,10 +106,12 @@ enum tb_status tb_draws_open(struct tb_draws **out, const struct tb_pin_plan *pl
     (void)snprintf(c->folder, sizeof(c->folder), "%s", d->folder);
     (void)snprintf(c->replay, sizeof(c->replay), "%s", replay ? replay : "");
     enum tb_status st = tb_preload_config_write(d->path, c, err);
-    if (st == TB_OK)
+    if (st == TB_OK) {
+        d->table = tb_draws_table(d->folder);
         *out = d;
-    else
+    } else {
         tb_draws_free(d);
+    }
     return st;
 }
 
@@ -164,6 +168,7 @@ void tb_draws_free(struct tb_draws *d)
             break;
         (void)usleep(5000); /* one that was starting has made its log meanwhile */
     }
+    tb_draws_table_free(d->table);
     tb_instructions_free(d->code);
     free(d);
 }
@@ -188,7 +193,8 @@ void tb_draws_unseen(void *d, const char *program, const char *why)
 
 uint64_t tb_draws_rows(const struct tb_draws *d)
 {
-    return d ? d->unreached.count + tb_instructions_rows(d->code) : 0;
+    return d ? d->unreached.count + tb_instructions_rows(d->code) + tb_draws_lost_rows(&d->lost)
+             : 0;
 }
 
 static void take_unreached(struct tb_draws *d, const struct tb_preload_event *e)
@@ -317,8 +323,9 @@ enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct
 
     if (!d)
         return TB_OK;
-    enum tb_status st = tb_preload_logs_open(d->folder, &logs, err);
-    FILE *list = st == TB_OK ? open_memstream(&text, &n) : NULL;
+    tb_draws_lost_read(&d->lost, d->table, d->folder);
+    enum tb_status st = d->lost.gone ? TB_OK : tb_preload_logs_open(d->folder, &logs, err);
+    FILE *list = st == TB_OK && !d->lost.gone ? open_memstream(&text, &n) : NULL;
     for (size_t i = 0; list && st == TB_OK && i < tb_preload_logs_count(logs); i++)
         st = one_log(d, logs, i, store, pins, list, err);
     if (list && fflush(list) == 0) /* which has text and n brought up to now */
@@ -330,6 +337,8 @@ enum tb_status tb_draws_store(struct tb_draws *d, struct tb_store *store, struct
     tb_unreached_say(&d->unreached, pins);
     if (st == TB_OK)
         st = tb_unreached_store(&d->unreached, store, err);
+    if (st == TB_OK)
+        st = tb_draws_lost_store(&d->lost, store, err);
     if (st == TB_OK)
         st = look_into_code(d, store, pins, err);
     free(text);
@@ -358,6 +367,8 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
 
     if (d)
         tb_unreached_report(&d->unreached, line, arg);
+    if (d)
+        tb_draws_lost_report(&d->lost, line, arg);
     if (d)
         tb_instructions_report(d->code, line, arg);
     if (d && (d->unread || d->dropped)) {

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "deterministic/preload/config.h"
 #include "deterministic/preload/log.h"
+#include "store/store.h"
 
 struct tb_pins;
 
@@ -56,5 +58,24 @@ void tb_draws_say_cublas(struct tb_pins *pins, const struct tb_preload_file *f,
 void tb_draws_add_cublas(struct tb_draws_cublas *all, const struct tb_draws_cublas *c);
 void tb_draws_report_cublas(const struct tb_draws_cublas *c,
                             void (*line)(void *arg, const char *text), void *arg);
+
+/** struct tb_draws_lost - draws_lost.c: what could not be written down; zero-initialise */
+struct tb_draws_lost {
+    uint64_t processes;
+    char program[40]; /* the first */
+    bool gone;        /* the job has deleted the folder of the logs */
+};
+
+/** tb_draws_table - the table that all processes of @folder share, NULL: it cannot be mapped */
+const struct tb_preload_shared *tb_draws_table(const char *folder);
+void tb_draws_table_free(const struct tb_preload_shared *table);
+void tb_draws_lost_read(struct tb_draws_lost *l, const struct tb_preload_shared *table,
+                        const char *folder);
+/** tb_draws_lost_store - rows of coverage, tb_draws_lost_rows() of them */
+enum tb_status tb_draws_lost_store(const struct tb_draws_lost *l, struct tb_store *store,
+                                   struct tb_error *err) TB_MUST_CHECK;
+uint64_t tb_draws_lost_rows(const struct tb_draws_lost *l);
+void tb_draws_lost_report(const struct tb_draws_lost *l, void (*line)(void *arg, const char *text),
+                          void *arg);
 
 #endif

@@ -111,7 +111,8 @@ struct tb_preload_shared {
     uint64_t magic;
     uint32_t version, size;
     uint64_t rows_lost; /* rows that found no room: children of these count as of the unknown */
-    uint64_t reserved[5];
+    uint64_t unlogged;  /* processes without a log: another user's, or no room */
+    char unlogged_program[32]; /* the first of them */
     struct tb_preload_process process[TB_PRELOAD_PROCESSES];
     struct tb_preload_counter counter[TB_PRELOAD_COUNTERS];
 };

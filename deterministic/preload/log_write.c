@@ -218,6 +218,16 @@ static void make_path(struct tb_pins_proc *p, unsigned claim)
     memcpy(out, ".pins", 6);
 }
 
+/* In the table, which all share: a replay cannot repeat what this process draws. */
+static void tell_unlogged(void)
+{
+    struct tb_preload_shared *s = tb_pins.shared;
+    size_t n = strnlen(tb_pins.program, sizeof(s->unlogged_program));
+
+    if (s && __atomic_fetch_add(&s->unlogged, 1, __ATOMIC_RELAXED) == 0)
+        memcpy(s->unlogged_program, tb_pins.program, n);
+}
+
 void tb_pins_log_create(struct tb_pins_proc *p)
 {
     long fd = IS_THERE;
@@ -227,8 +237,10 @@ void tb_pins_log_create(struct tb_pins_proc *p)
         make_path(p, i);
         fd = tb_sys_open(p->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
-    if (fd < 0)
+    if (fd < 0) {
+        tell_unlogged();
         return;
+    }
     p->piece[0] = map_piece((int)fd, 0);
     tb_sys_close((int)fd);
     if (!p->piece[0])

@@ -1,6 +1,7 @@
 #include "deterministic/preload/reach.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
@@ -125,14 +126,28 @@ static bool is_privileged(int fd)
                    0) > 0;
 }
 
-static bool has(char *const *envp, const char *name, const char *part)
+static const char *value_of(char *const *envp, const char *name)
 {
     size_t n = strlen(name);
 
     for (; envp && *envp; envp++)
         if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
-            return strstr(*envp + n, part) != NULL;
-    return false;
+            return *envp + n + 1;
+    return NULL;
+}
+
+/* As the user that this thread is now, who stays the same over an exec; what may be kept of root's
+ * rights does not. */
+static enum tb_preload_reach by_user(const char *path)
+{
+    long user = tb_sys3(SYS_geteuid, 0, 0, 0);
+    struct stat st = {0};
+    long r = tb_sys6(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0, 0, 0);
+
+    if (r == -ENOENT)
+        return TB_REACH_GONE;
+    return r == -EACCES || (r == 0 && user != 0 && user != (long)st.st_uid) ? TB_REACH_USER
+                                                                            : TB_REACH_YES;
 }
 
 static enum tb_preload_reach judge(const struct program *p, const char *name, char *const *envp)
@@ -147,9 +162,10 @@ static enum tb_preload_reach judge(const struct program *p, const char *name, ch
         return TB_REACH_PRIVILEGED;
     if (!is_loader(name) && is_static(p))
         return TB_REACH_STATIC;
-    return has(envp, "LD_PRELOAD", LIBRARY) && has(envp, TB_PRELOAD_ENV, "/")
-               ? TB_REACH_YES
-               : TB_REACH_ENVIRONMENT;
+    const char *libraries = value_of(envp, "LD_PRELOAD"), *path = value_of(envp, TB_PRELOAD_ENV);
+    if (!libraries || !strstr(libraries, LIBRARY) || !path || path[0] != '/')
+        return TB_REACH_ENVIRONMENT;
+    return by_user(path);
 }
 
 enum tb_preload_reach tb_preload_reach(int dir, const char *path, char *const *envp, char *program,
@@ -183,6 +199,8 @@ const char *tb_preload_reach_text(enum tb_preload_reach reach)
         [TB_REACH_PRIVILEGED] = "set-user-id, set-group-id or with capabilities",
         [TB_REACH_MACHINE] = "for another kind of CPU",
         [TB_REACH_ENVIRONMENT] = "LD_PRELOAD or TWINBIT_PINS is not in its environment",
+        [TB_REACH_USER] = "its user cannot read what 'twinbit run' has in TMPDIR",
+        [TB_REACH_GONE] = "the job deleted what 'twinbit run' has in TMPDIR",
         [TB_REACH_ISOLATED] = "it does not read PYTHONPATH (-I, -E), or loads no site (-S)",
     };
     return (size_t)reach < TB_ARRAY_LEN(texts) && texts[reach] ? texts[reach] : "?";

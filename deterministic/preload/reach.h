@@ -17,8 +17,10 @@ enum tb_preload_reach {
     TB_REACH_PRIVILEGED = 3,  /* set-user-id, set-group-id, capabilities: the loader ignores it */
     TB_REACH_MACHINE = 4,     /* for another kind of CPU, as 32-bit programs */
     TB_REACH_ENVIRONMENT = 5, /* LD_PRELOAD or TWINBIT_PINS is not in its environment */
-    TB_REACH_ISOLATED = 7,    /* it is in, but our part in Python is not: TB_PRELOAD_UNREACHED names
-                                 no path then, but "python -I" */
+    TB_REACH_USER = 6,     /* the job became a user who cannot read what its parent left for it */
+    TB_REACH_GONE = 8,     /* ... and that has been deleted */
+    TB_REACH_ISOLATED = 7, /* it is in, but our part in Python is not: TB_PRELOAD_UNREACHED names
+                              no path then, but "python -I" */
 };
 
 /**

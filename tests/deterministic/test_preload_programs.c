@@ -374,14 +374,21 @@ static void test_preload_programs__what_it_will_not_be_in_is_written_down(void *
     assert_int_equal(t.count[TB_REACH_STATIC], 0);
 }
 
-static enum tb_preload_reach reach_of(const char *name)
+static enum tb_preload_reach reach_with(const char *name, const char *config)
 {
-    static char preload[] = "LD_PRELOAD=/x/libtwinbit_pins.so",
-                pins[] = TB_PRELOAD_ENV "=/x/config";
-    char *env[] = {preload, pins, NULL}, path[600], program[600];
+    static char preload[] = "LD_PRELOAD=/x/libtwinbit_pins.so";
+    char pins[700], path[600], program[600];
+    char *env[] = {preload, pins, NULL};
 
+    (void)snprintf(pins, sizeof(pins), TB_PRELOAD_ENV "=%s", config);
     (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
     return tb_preload_reach(AT_FDCWD, path, env, program, sizeof(program));
+}
+
+/* The configuration can be read. */
+static enum tb_preload_reach reach_of(const char *name)
+{
+    return reach_with(name, "/proc/self/exe");
 }
 
 /* ... and whether it will be in one is seen from its file */
@@ -392,6 +399,8 @@ static void test_preload_programs__a_file_tells_whether_it_will_be_in(void **sta
     (void)state;
     assert_true(build("gcc", "main.c", "plain", draws));
     assert_int_equal(reach_of("plain"), TB_REACH_YES);
+    assert_int_equal(reach_with("plain", "/x/config"), TB_REACH_GONE);
+    assert_int_equal(reach_with("plain", "config"), TB_REACH_ENVIRONMENT);
     assert_int_equal(reach_of("absent"), TB_REACH_NO_PROGRAM);
     assert_int_equal(reach_of("main.c"), TB_REACH_NO_PROGRAM); /* not executable */
     if (build("gcc -static", "main.c", "static", draws))
