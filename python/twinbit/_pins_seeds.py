@@ -62,8 +62,8 @@ def _told_seed(seed):
     return f"a value of type {type(seed).__name__}"
 
 
-def _wrap_seed(module, name, pin):
-    """The job may seed by itself: then its seed wins, and is told; forced pins take their own instead."""
+def _wrap_seed(module, name, pin, after=None):
+    """The job may seed by itself: then its seed wins, and is told; forced pins take their own instead. @after: called then."""
     inner = getattr(module, name)
     pinned = pins._value(pin)
 
@@ -93,9 +93,62 @@ def _wrap_seed(module, name, pin):
         except BaseException as error:
             pins._hide(error)
             raise
+        finally:
+            if after is not None:
+                after()
 
     pins._stands_for(module, name, seed)
     return inner
+
+
+_KEPT = 64  # states that were given out are known again
+
+
+def _digest(state):
+    """Of a state of Python's or NumPy's, in this process; None: it is none that is known."""
+    try:
+        if isinstance(state, dict):  # NumPy's, legacy=False
+            state = (*state["state"].values(), state.get("has_gauss"), state.get("gauss"))
+        return hash(tuple(part.tobytes() if hasattr(part, "tobytes") else part for part in state))
+    except Exception:
+        return None
+
+
+def _restored(pin, where):
+    """The job has put a state into a generator that it had not got from it, as out of a checkpoint: it wins, and is told."""
+    if pin not in pins._asked:
+        pins._asked[pin] = "a state that it restored", where
+        _seeded(pin).send()
+
+
+def _wrap_state(module, getter, setter, pin, seed):
+    """The functions that hand out and take a generator's whole state. One that was handed out may be put back."""
+    get, put = getattr(module, getter), getattr(module, setter)
+    known = []
+
+    @pins._wraps(get)
+    def get_state(*args, **kwargs):
+        state = get(*args, **kwargs)
+        known.append(_digest(state))
+        del known[:-_KEPT]
+        return state
+
+    @pins._wraps(put)
+    def set_state(*args, **kwargs):
+        try:
+            result = put(*args, **kwargs)
+        except BaseException as error:
+            pins._hide(error)
+            raise
+        if _digest(args[0] if args else next(iter(kwargs.values()))) in known or pins._by_torch():
+            return result
+        _restored(pin, pins._where())
+        if pins._force and pins._value(pin) is not None:
+            seed(pins._mix(_seed(pin), pins._generation))
+        return result
+
+    pins._stands_for(module, getter, get_state)
+    pins._stands_for(module, setter, set_state)
 
 
 def _given(args, kwargs):
@@ -147,6 +200,7 @@ def _start_random(random):
     if pins._value("data.worker_generator") is not None:
         pins._part("_generators").mark_random(pins, random)
     seed = _wrap_seed(random, "seed", "python.random")
+    _wrap_state(random, "getstate", "setstate", "python.random", seed)
     _wrap_instances(random)
     if pins._value("python.random") is not None:
         pins._random_seed = seed
@@ -199,6 +253,7 @@ def _number_children():
 def _after_numpy_random(module):
     _wrap_seeded(module, "default_rng")
     seed = _wrap_seed(module, "seed", "python.numpy_legacy")
+    _wrap_state(module, "get_state", "set_state", "python.numpy_legacy", seed)
     if pins._value("python.numpy_legacy") is not None:
         seed(pins._mix(_seed("python.numpy_legacy"), pins._generation))
     _seeded("python.numpy_legacy").send()

@@ -40,6 +40,16 @@ def _get(name):
     return value[0] if isinstance(value, tuple) else value
 
 
+_ONLY_WARNS = "True, warn_only"
+
+
+def _flag(pin, getter):
+    """The same, but that operators which are not deterministic are refused is more than that torch warns of them."""
+    value = _get(getter)
+    warns = pin == "torch.deterministic" and value is True and _get("_get_deterministic_algorithms_warn_only") is True
+    return _ONLY_WARNS if warns and pins._value("torch.warn_only") != "True" else value
+
+
 def _is_taken(pin, args, kwargs):
     """Does torch take this value? Others are given to it: the job is to see what torch says of them."""
     if len(args) != 1 or any(name != "warn_only" or type(value) is not bool for name, value in kwargs.items()):
@@ -58,7 +68,8 @@ def _refused(pin, inner, getter, args, kwargs):
         inner(*args, **kwargs)
         more = {"warn_only": warn} if pin == "torch.deterministic" else {}
         inner(before, **more)
-    pins._asked[pin] = str(args[0] if args else next(iter(kwargs.values()))), pins._where()
+    asked = str(args[0] if args else next(iter(kwargs.values())))
+    pins._asked[pin] = _ONLY_WARNS if asked == "True" and kwargs.get("warn_only") else asked, pins._where()
 
 
 def _wrap_setter(C, pin, getter, setter):
@@ -68,16 +79,17 @@ def _wrap_setter(C, pin, getter, setter):
 
     @pins._wraps(inner)
     def set_flag(*args, **kwargs):
-        before = _get(getter)
+        before = _flag(pin, getter)
         pinned = pins._value(pin)
+        asks = args and str(args[0]) == pinned and not (kwargs.get("warn_only") and pins._value("torch.warn_only") != "True")
         try:
-            if pins._force and pinned is not None and pins._early == "set" and not (args and str(args[0]) == pinned):
+            if pins._force and pinned is not None and pins._early == "set" and not asks:
                 return _refused(pin, inner, getter, args, kwargs)
             result = inner(*args, **kwargs)
         except BaseException as error:
             pins._hide(error)
             raise
-        after = _get(getter)
+        after = _flag(pin, getter)
         if after != before and pins._by_worker():
             pins._first[pin] = after  # its workers take one thread each
         elif after != before:
@@ -137,14 +149,82 @@ def _seed_torch(torch):
         torch.cuda.manual_seed_all(pins._mix(pins._part("_pins_seeds")._seed("torch.seed_cuda"), pins._generation))
 
 
+_seeds = set()  # that torch's generator was given by calls which were seen
+_met = []  # that it was given otherwise
+
+
+def _know_seed(torch):
+    try:
+        _seeds.add(torch.initial_seed())
+    except Exception:
+        pass
+
+
+def _is_foreign(torch):
+    """Has the generator a seed, or a state with one, that no function has given it which is seen? One that goes back to
+    where it was is nothing new."""
+    return pins._request("torch.seed") != "leave" and bool(_seeds) and torch.initial_seed() not in _seeds
+
+
+def _restored(torch, where):
+    """Out of a checkpoint, say."""
+    foreign = _is_foreign(torch)
+    if foreign:
+        _know_seed(torch)
+        pins._part("_pins_seeds")._restored("torch.seed", where)
+    return foreign
+
+
+def _read_seed(torch, answers):
+    """Seeds that a method of the generator's own has given it are seen here."""
+    text = "another seed, by a method of torch.default_generator"
+    if _is_foreign(torch):
+        _know_seed(torch)
+        _met.append(text)
+        pins._asked.setdefault("torch.seed", (text, ""))
+    if _met and pins._force and pins._value("torch.seed") is not None:
+        answers.say("torch.seed", "changed", text)
+    elif pins._value("torch.seed") is not None:
+        pins._part("_pins_seeds")._seeded("torch.seed", answers)
+
+
+def _wrap_torch_state(torch, owner):
+    inner = owner.set_rng_state
+
+    @pins._wraps(inner)
+    def set_rng_state(*args, **kwargs):
+        try:
+            result = inner(*args, **kwargs)
+        except BaseException as error:
+            pins._hide(error)
+            raise
+        try:
+            if not pins._by_torch() and _restored(torch, pins._where()) and pins._force and pins._value("torch.seed"):
+                _seed_torch(torch)
+                _know_seed(torch)
+        except Exception:
+            pass
+        return result
+
+    if torch.set_rng_state is inner:
+        torch.set_rng_state = set_rng_state
+    pins._stands_for(owner, "set_rng_state", set_rng_state)
+
+
 def _wrap_torch_seeds(torch):
     import torch.random as owner
 
-    inner = pins._part("_pins_seeds")._wrap_seed(owner, "manual_seed", "torch.seed")
+    _know_seed(torch)
+    _wrap_torch_state(torch, owner)
+
+    def know():
+        _know_seed(torch)
+
+    inner = pins._part("_pins_seeds")._wrap_seed(owner, "manual_seed", "torch.seed", know)
     if torch.manual_seed is inner:
         torch.manual_seed = owner.manual_seed
     else:  # Dynamo's function around it
-        pins._part("_pins_seeds")._wrap_seed(torch, "manual_seed", "torch.seed")
+        pins._part("_pins_seeds")._wrap_seed(torch, "manual_seed", "torch.seed", know)
     for name in ("manual_seed", "manual_seed_all"):
         pins._part("_pins_seeds")._wrap_seed(torch.cuda, name, "torch.seed_cuda")
 
@@ -194,14 +274,13 @@ def _flag_state(pin, value, answers):
 
 def _read_torch(torch, answers):
     for pin, (getter, _) in _FLAGS.items():
-        value = _get(getter)
+        value = _flag(pin, getter)
         if value is not None and pins._request(pin) != "leave":
             _flag_state(pin, value, answers)
     if pins._request("torch.warn_only") != "leave":
         _flag_state("torch.warn_only", _get("_get_deterministic_algorithms_warn_only"), answers)
     _flag_state("torch.sdpa", _fused(torch), answers)
-    if pins._value("torch.seed") is not None:
-        pins._part("_pins_seeds")._seeded("torch.seed", answers)
+    _read_seed(torch, answers)
     cuda = getattr(torch, "cuda", None)
     if cuda is not None and getattr(cuda, "is_initialized", bool)():
         pins._part("_pins_seeds")._seeded("torch.seed_cuda", answers)
