@@ -199,6 +199,16 @@ static const char *no_reading(const struct verify *v, const struct tb_pin *pin)
                                          : "nothing in the job used it, or could tell";
 }
 
+/* What is only counted: nothing holds it */
+static const char *by_chance(const struct tb_pin *pin)
+{
+    if (strcmp(pin->id, "system.time") == 0)
+        return "it was real: no pin sets it";
+    if (strcmp(pin->id, "data.completion_order") == 0 || strcmp(pin->id, "data.pool_threads") == 0)
+        return "its order is chance: no pin sets it, and a replay repeats it";
+    return "";
+}
+
 static void explain(const struct verify *v, struct row *r)
 {
     const struct tb_pin *pin = r->choice->pin;
@@ -222,6 +232,8 @@ static void explain(const struct verify *v, struct row *r)
         why = "the system did not let it be set (in a container, its filter)";
     else if (strcmp(r->state, "missed") == 0)
         why = "it was set, and something else was seen";
+    else if (strcmp(r->state, "read") == 0)
+        why = by_chance(pin);
     else if (strcmp(r->state, "unseen") == 0 && !r->observed[0]) /* else that says why */
         why = no_reading(v, pin);
     if (*why)

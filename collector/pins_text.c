@@ -163,6 +163,66 @@ static void sum_up(const struct tb_pins *p, char *const *argv, const uint32_t n[
             used += (size_t)snprintf(out + used, size - used, ", %u %s", n[2 + i], what[i]);
 }
 
+/* What a profile only counts: it was real, or by chance. Of the draws that libraries for
+ * cryptography made: their number stands before @mark, else at the begin. */
+static const struct real {
+    const char *id, *mark, *what, *one;
+    uint64_t from; /* fewer have no order */
+} reals[] = {
+    {"data.completion_order", NULL, "hand-outs", "hand-out", 2},
+    {"data.pool_threads", NULL, "tasks of pools", "task of a pool", 2},
+    {"data.pool_threads", " pools of multiprocessing", "pools of multiprocessing",
+     "pool of multiprocessing", 1},
+    {"system.entropy", " real ones of cryptography", "draws of cryptography",
+     "draw of cryptography", 1},
+    {"system.time", NULL, "readers of the clock", "reader of the clock", 1},
+};
+
+static uint64_t number_of(const char *value, const char *mark)
+{
+    const char *at = mark ? strstr(value, mark) : value;
+
+    if (!at)
+        return 0;
+    for (; mark && at > value && at[-1] >= '0' && at[-1] <= '9'; at--)
+        ;
+    return strtoull(at, NULL, 10);
+}
+
+static uint64_t count_real(const struct tb_pins *p, const struct real *real)
+{
+    const struct tb_pin_choice *c = tb_pin_choice_of(p->plan, real->id);
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < p->rows; i++) {
+        const struct tb_pins_row *r = &p->row[i];
+        uint64_t of = number_of(r->value, real->mark);
+        if (r->choice == (size_t)(c - p->plan->choice) && of >= real->from &&
+            (real->mark || r->state == TB_PIN_WAS_READ))
+            n += of;
+    }
+    return n;
+}
+
+/* One line, however much it was */
+static void tell_real(const struct tb_pins *p, void (*line)(void *arg, const char *text), void *arg)
+{
+    char text[400] = "pins: real, or ordered by chance, as no pin sets it:";
+    size_t used = strlen(text), before = used;
+
+    for (size_t i = 0; i < TB_ARRAY_LEN(reals) && used < sizeof(text); i++) {
+        uint64_t n = count_real(p, &reals[i]);
+        if (n)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s (%llu %s)",
+                                     used > before ? "," : "", reals[i].id, (unsigned long long)n,
+                                     n == 1 ? reals[i].one : reals[i].what);
+    }
+    if (used == before || used >= sizeof(text))
+        return;
+    (void)snprintf(text + used, sizeof(text) - used, "; see 'twinbit show TRACE pins'");
+    line(arg, text);
+}
+
 void tb_pins_report(const struct tb_pins *p, char *const *argv,
                     void (*line)(void *arg, const char *text), void *arg)
 {
@@ -205,4 +265,6 @@ void tb_pins_report(const struct tb_pins *p, char *const *argv,
                               unseen, unbuilt},
            text, sizeof(text));
     line(arg, text);
+    if (p->plan->profile != TB_PIN_OBSERVE) /* a single pin promises nothing of others */
+        tell_real(p, line, arg);
 }
