@@ -280,11 +280,14 @@ static void print_verdict(const struct replay *r, const struct tb_diff_report *r
     if (report->verdict != TB_DIFF_DIVERGED && r->status >= 0 && r->status != status)
         printf("replay: not the same: status %d then, %d now\n", r->status, status);
     else
-        printf("replay: %s: %s\n",
+        printf("replay: %s: %s%s\n",
                report->verdict == TB_DIFF_IDENTICAL  ? "bit-exact"
                : report->verdict == TB_DIFF_DIVERGED ? "not the same"
                                                      : "unknown",
-               report->reason);
+               report->reason,
+               report->verdict == TB_DIFF_DIVERGED
+                   ? ""
+                   : "; what the job printed or wrote to files is not compared");
 }
 
 static void compare(const struct replay *r, const char *before,
