@@ -373,7 +373,8 @@ enum tb_status compare_streams(struct blame *blame, struct stream *a, struct str
                                const struct thread_pair *pairs, size_t n,
                                const struct span_options *o, struct tb_error *err) TB_MUST_CHECK;
 
-/* ---------------------------------------------------------------- process.c, env.c, classify.c */
+/* ---------------------------------------------------------------- process.c, env.c, ends.c,
+ * classify.c */
 
 struct report_builder {
     struct tb_diff_report *rep;

@@ -273,6 +273,58 @@ static bool collect_meta(struct tb_trace *t, struct pairs *l)
     return true;
 }
 
+/* "process.N.": N, and in *@rest what follows; 0: no such key */
+static uint32_t process_of_key(const struct pair *p, const char **rest)
+{
+    static const char head[] = "process.";
+    char *end;
+
+    if (p->key_len < sizeof(head) || memcmp(p->key, head, sizeof(head) - 1) != 0)
+        return 0;
+    unsigned long n = strtoul(p->key + sizeof(head) - 1, &end, 10);
+    *rest = end;
+    return *end == '.' && n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
+static const struct run_process *process_with(const struct run *r, const struct tb_trace *t,
+                                              uint32_t id)
+{
+    for (size_t i = 0; i < r->procs; i++)
+        if (r->trace[r->proc[i].file] == t && r->proc[i].p->id == id)
+            return &r->proc[i];
+    return NULL;
+}
+
+/* Processes are numbered as they arrive: those of run B get the numbers of their mates in A. What a
+ * process without a mate has is left out, of both. *@names: their keys, to be freed */
+static bool name_as_mates(const struct run *of, const struct run *other, bool renames,
+                          const struct tb_trace *t, struct pairs *l, char **names)
+{
+    size_t room = 1, used = 0, kept = 0;
+    const char *rest;
+
+    for (size_t i = 0; i < l->n; i++)
+        room += l->p[i].key_len + 12;
+    if (!(*names = malloc(room)))
+        return false;
+    for (size_t i = 0; i < l->n; i++) {
+        struct pair p = l->p[i];
+        uint32_t id = process_of_key(&p, &rest);
+        const struct run_process *q = id ? process_with(of, t, id) : NULL;
+        if (q && q->mate < 0)
+            continue;
+        if (q && renames) {
+            p.key_len = (size_t)snprintf(*names + used, room - used, "process.%u%s",
+                                         other->proc[q->mate].p->id, rest);
+            p.key = *names + used;
+            used += p.key_len + 1;
+        }
+        l->p[kept++] = p;
+    }
+    l->n = kept;
+    return true;
+}
+
 /* "KEY=VALUE" entries, each ended by a newline or NUL */
 static bool collect_environment(struct tb_trace *t, struct pairs *l)
 {
@@ -333,10 +385,12 @@ static enum tb_status compare_files(struct report_builder *rb, const char *prefi
                                     struct tb_trace *a, struct tb_trace *b)
 {
     struct pairs x = {0}, y = {0}, ex = {0}, ey = {0}, px = {0}, py = {0};
-    char what[160];
+    char what[160], *names[2] = {NULL, NULL};
     enum tb_status st = TB_ERR_NOMEM;
 
-    if (collect_meta(a, &x) && collect_meta(b, &y) && collect_environment(a, &ex) &&
+    if (collect_meta(a, &x) && collect_meta(b, &y) &&
+        name_as_mates(rb->a, rb->b, false, a, &x, &names[0]) &&
+        name_as_mates(rb->b, rb->a, true, b, &y, &names[1]) && collect_environment(a, &ex) &&
         collect_environment(b, &ey) && collect_pins(a, &px) && collect_pins(b, &py)) {
         st = compare_pairs(rb, prefix, &x, &y, false);
         (void)snprintf(what, sizeof(what), "%senvironment ", prefix);
@@ -346,6 +400,8 @@ static enum tb_status compare_files(struct report_builder *rb, const char *prefi
         if (st == TB_OK && px.n && py.n) /* earlier versions recorded none */
             st = compare_pairs(rb, what, &px, &py, false);
     }
+    free(names[0]);
+    free(names[1]);
     free(x.p);
     free(y.p);
     free(ex.p);
@@ -445,43 +501,4 @@ bool poisons(const struct report_builder *rb, uint8_t fill[2])
             fill[i] = (uint8_t)byte[i];
     }
     return n == 2 && byte[0] != byte[1];
-}
-
-/* ---------------------------------------------------------------- how the jobs ended */
-
-static const char *status_text(const char *status, char *out, size_t size)
-{
-    long n = strtol(status, NULL, 10);
-
-    if (n > 128 && n < 128 + 65)
-        (void)snprintf(out, size, "%ld (signal %ld)", n, n - 128);
-    else
-        (void)snprintf(out, size, "%ld", n);
-    return out;
-}
-
-/* Equal traces of jobs that did not end equally: one did something that was not recorded */
-enum tb_status note_ends(struct report_builder *rb)
-{
-    struct tb_diff_report *rep = rb->rep;
-
-    for (size_t i = 0; i < rb->a->procs; i++) {
-        const struct run_process *p = &rb->a->proc[i];
-        if (p->mate < 0)
-            continue;
-        const char *a = tb_trace_meta(rb->a->trace[p->file], "exit_status");
-        const char *b = tb_trace_meta(rb->b->trace[rb->b->proc[p->mate].file], "exit_status");
-        char ta[48], tb[48];
-        if (!a || !b || (strcmp(a, b) == 0 && strcmp(a, "0") == 0))
-            continue;
-        (void)status_text(a, ta, sizeof(ta));
-        (void)status_text(b, tb, sizeof(tb));
-        if (strcmp(a, b) == 0)
-            return add_line(&rep->notes, &rep->note_count, 1,
-                            "the job of both runs ended with status %s", ta);
-        note_incomplete(rb, "the job of run A ended with status %s, that of run B with %s", ta, tb);
-        return add_line(&rep->notes, &rep->note_count, 1,
-                        "the job of run A ended with status %s, that of run B with %s", ta, tb);
-    }
-    return TB_OK;
 }
