@@ -1,5 +1,6 @@
 #include "softgpu/driver/code.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <elf.h>
 #include <errno.h>
@@ -12,9 +13,12 @@
 #define NEWEST_PTX 99
 
 /* What cuLinkComplete returns: an ELF file, as drivers give out, without sections; behind its head
- * this, u64 number of texts, u64 most registers of a thread (0: any), and each text as u64 length,
- * text, NUL; host byte order, for this process only. */
-static const char packed_magic[16] = "\1softgpu linked";
+ * u64 number of texts, u64 most registers of a thread (0: any), and each text as u64 length, text,
+ * NUL; host byte order, for this process only. The mark is in the padding of e_ident, as the size
+ * of an image may be unknown; no byte of it is 0, so that a comparison stops where a shorter text
+ * ends. */
+static const char packed_ident[] = "\177ELF\2\1\1\x33\7softgpu";
+static_assert(sizeof(packed_ident) - 1 == EI_NIDENT, "e_ident as a whole");
 #define PACKED_AT sizeof(Elf64_Ehdr)
 #define MACHINE_CUDA 190 /* e_machine of a cubin */
 
@@ -54,24 +58,19 @@ static void put_elf_head(char *to, size_t size)
                     .e_shoff = size,
                     .e_ehsize = sizeof(h)};
 
-    memcpy(h.e_ident, ELFMAG, SELFMAG);
-    h.e_ident[EI_CLASS] = ELFCLASS64;
-    h.e_ident[EI_DATA] = ELFDATA2LSB;
-    h.e_ident[EI_VERSION] = EV_CURRENT;
+    memcpy(h.e_ident, packed_ident, EI_NIDENT);
     memcpy(to, &h, sizeof(h));
 }
 
 static bool is_packed(const char *p, size_t size)
 {
-    return size >= PACKED_AT + sizeof(packed_magic) && memcmp(p, ELFMAG, SELFMAG) == 0 &&
-           p[PACKED_AT] == packed_magic[0] &&
-           memcmp(p + PACKED_AT, packed_magic, sizeof(packed_magic)) == 0;
+    return size >= PACKED_AT && strncmp(p, packed_ident, EI_NIDENT) == 0;
 }
 
 CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
 {
     uint64_t head[2] = {code->n, code->max_regs};
-    size_t n = PACKED_AT + sizeof(packed_magic) + sizeof(head);
+    size_t n = PACKED_AT + sizeof(head);
     char *p;
 
     for (size_t i = 0; i < code->n; i++)
@@ -82,9 +81,8 @@ CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
     *size = n;
     put_elf_head(p, n);
     p += PACKED_AT;
-    memcpy(p, packed_magic, sizeof(packed_magic));
-    memcpy(p + sizeof(packed_magic), head, sizeof(head));
-    p += sizeof(packed_magic) + sizeof(head);
+    memcpy(p, head, sizeof(head));
+    p += sizeof(head);
     for (size_t i = 0; i < code->n; i++) {
         uint64_t len = code->texts[i].len;
 
@@ -97,7 +95,7 @@ CUresult sg_code_pack(const struct sg_code *code, void **image, size_t *size)
 
 static CUresult unpack(const char *p, size_t size, struct sg_code *out, struct tb_error *err)
 {
-    size_t at = PACKED_AT + sizeof(packed_magic);
+    size_t at = PACKED_AT;
     CUresult r = CUDA_SUCCESS;
     uint64_t head[2], len;
 
@@ -166,6 +164,9 @@ CUresult sg_code_read(const void *image, size_t size, uint32_t arch, struct sg_c
         r = sg_fatbin_read(image, size, arch, out, err);
     } else if (magic && is_packed(p, size)) {
         r = unpack(p, size, out, err);
+    } else if (magic && memcmp(p, ELFMAG, SELFMAG) == 0 && size < sizeof(Elf64_Ehdr)) {
+        tb_fail(err, TB_ERR_FORMAT, "an ELF file of %zu bytes", size);
+        r = CUDA_ERROR_INVALID_IMAGE;
     } else if (magic && memcmp(p, ELFMAG, SELFMAG) == 0) {
         tb_fail(
             err, TB_ERR_UNSUPPORTED,
