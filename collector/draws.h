@@ -32,7 +32,7 @@ struct tb_draws_counts {
     char first[160];        /* what a replay did not find: the first */
     char first_folder[120]; /* who asked for the first listing of other names */
     uint64_t seeds, changed;
-    char seed[200];  /* the first that was changed */
+    char seed[360];  /* the first that was changed */
     uint64_t parted; /* orders that a replay could not repeat */
     char first_parted[400];
     struct tb_draws_order {

@@ -23,26 +23,74 @@ static int put_seed(char *text, size_t room, uint64_t seed, uint64_t bits)
                 : snprintf(text, room, "%.17g", x);
 }
 
-static void count_seed(struct tb_draws_counts *c, const struct tb_preload_event *e)
+/* What a SEED record says; texts are not ended by NUL */
+struct seed {
+    char given[80], asked[80];
+    const char *where;
+    size_t where_n;
+};
+
+/* Others' bytes among printable ones */
+static void put_text(char *to, size_t room, const char *text, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n && i + 1 < room; i++)
+        to[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    to[i] = 0;
+}
+
+static bool read_text(struct seed *s, const struct tb_preload_event *e)
+{
+    const struct tb_preload_record *r = e->record;
+    const char *text = (const char *)e->payload + sizeof(struct tb_preload_seed_text);
+    struct tb_preload_seed_text head;
+
+    if (r->payload < sizeof(head))
+        return false;
+    memcpy(&head, e->payload, sizeof(head));
+    uint64_t both = (uint64_t)head.given + head.asked, all = r->payload - sizeof(head);
+    if (both > all || tb_preload_hash(0, text, head.given) == r->asked)
+        return false;
+    put_text(s->given, sizeof(s->given), text, head.given);
+    put_text(s->asked, sizeof(s->asked), text + head.given, head.asked);
+    s->where = text + both;
+    s->where_n = all - both;
+    return true;
+}
+
+/* false: the job got what it asked for */
+static bool read_seed(struct seed *s, const struct tb_preload_event *e)
 {
     const struct tb_preload_record *r = e->record;
     uint64_t given;
 
-    c->seeds++;
+    if (r->served == 1)
+        return read_text(s, e);
     if (r->payload < sizeof(given))
-        return;
+        return false;
     memcpy(&given, e->payload, sizeof(given));
-    if (given == r->asked || c->changed++)
+    (void)put_seed(s->given, sizeof(s->given), given, r->served);
+    (void)put_seed(s->asked, sizeof(s->asked), r->asked, r->served);
+    s->where = (const char *)e->payload + sizeof(given);
+    s->where_n = r->payload - sizeof(given);
+    return given != r->asked;
+}
+
+static void count_seed(struct tb_draws_counts *c, const struct tb_preload_event *e)
+{
+    struct seed s;
+
+    c->seeds++;
+    if (!read_seed(&s, e) || c->changed++)
         return;
-    int n = put_seed(c->seed, sizeof(c->seed), given, r->served), room = (int)sizeof(c->seed);
-    n += snprintf(c->seed + n, (size_t)(room - n), " in place of ");
-    n += put_seed(c->seed + n, (size_t)(room - n), r->asked, r->served);
-    if (r->payload > sizeof(given))
-        (void)snprintf(c->seed + n, (size_t)(room - n), " at %.*s",
-                       (int)(r->payload - sizeof(given)), (const char *)e->payload + sizeof(given));
+    int n = snprintf(c->seed, sizeof(c->seed), "%s in place of %s", s.given, s.asked);
+    size_t room = sizeof(c->seed) - (size_t)n;
+    if (s.where_n)
+        (void)snprintf(c->seed + n, room, " at %.*s", (int)s.where_n, s.where);
     else
-        (void)snprintf(c->seed + n, (size_t)(room - n), " by %.60s+0x%llx",
-                       e->module[0] ? e->module : "?", (unsigned long long)e->offset);
+        (void)snprintf(c->seed + n, room, " by %.60s+0x%llx", e->module[0] ? e->module : "?",
+                       (unsigned long long)e->offset);
 }
 
 /* of a loader's indices: _data.py, _END; of an iterator's results: _order.py, _ENDED;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -136,7 +137,7 @@ struct tb_wire_msg *tb_rt_message(unsigned kind)
         msg->size = sizeof(*msg);
         msg->kind = kind;
         msg->nonce = tb_rt.nonce;
-        msg->pid = getpid();
+        msg->pid = (pid_t)syscall(SYS_getpid);
     }
     return msg;
 }
@@ -199,7 +200,7 @@ void tb_rt_note(const char *why)
     while (n && path[n - 1] != '/')
         n--;
     n += tb_rt_copy(path + n, sizeof(path) - n, TB_WIRE_NOTE);
-    path[put_number(path, n, (unsigned)getpid())] = 0;
+    path[put_number(path, n, (unsigned)syscall(SYS_getpid))] = 0;
     n = tb_rt_copy(text, 200, program_invocation_name);
     text[n++] = '\t';
     (void)tb_rt_copy(text + n, sizeof(text) - n, why);

@@ -86,7 +86,7 @@ uint64_t tb_rt_random(void)
     uint64_t x = 0;
 
     if (getrandom(&x, sizeof(x), GRND_NONBLOCK) != (ssize_t)sizeof(x) || x == 0)
-        x = (tb_rt_now() * 0x9E3779B97F4A7C15ull) ^ ((uint64_t)getpid() << 40) ^ 1;
+        x = (tb_rt_now() * 0x9E3779B97F4A7C15ull) ^ ((uint64_t)syscall(SYS_getpid) << 40) ^ 1;
     return x;
 }
 

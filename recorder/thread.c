@@ -39,7 +39,7 @@ static struct tb_rec_thread *take_thread(void)
 /* Main is the process's first thread; the rest are numbered as they come. */
 static uint32_t take_ordinal(void)
 {
-    return syscall(SYS_gettid) == getpid() ? 0 : ++tb_rt.next_thread;
+    return syscall(SYS_gettid) == syscall(SYS_getpid) ? 0 : ++tb_rt.next_thread;
 }
 
 static struct tb_rec_thread *thread_new(void)

@@ -1,8 +1,10 @@
 /* The time of day: who asks for it is written down once a place, and counted. Never changed. */
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "deterministic/preload/pins_internal.h"
+#include "deterministic/preload/seeds.h"
 
 static void seen(uint64_t clock, const void *pc)
 {
@@ -30,9 +32,14 @@ static void seen(uint64_t clock, const void *pc)
 
 TB_EXPORT int clock_gettime(clockid_t clock, struct timespec *out)
 {
-    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI)
+    bool day = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI;
+
+    if (day)
         seen((uint64_t)clock, TB_HERE);
-    return TB_NEXT(clock_gettime)(clock, out);
+    int r = TB_NEXT(clock_gettime)(clock, out);
+    if (day && r == 0)
+        tb_pins_saw_clock((uint64_t)out->tv_sec * 1000000000u + (uint64_t)out->tv_nsec);
+    return r;
 }
 
 TB_EXPORT time_t time(time_t *out)
@@ -43,6 +50,18 @@ TB_EXPORT time_t time(time_t *out)
 
 TB_EXPORT int gettimeofday(struct timeval *restrict out, void *restrict zone)
 {
+    const struct timeval *volatile at = out; /* may be NULL, though it is declared not to be */
+
     seen(CLOCK_REALTIME, TB_HERE);
-    return TB_NEXT(gettimeofday)(out, zone);
+    int r = TB_NEXT(gettimeofday)(out, zone);
+    if (at && r == 0)
+        tb_pins_saw_clock((uint64_t)at->tv_sec * 1000000000u + (uint64_t)at->tv_usec * 1000);
+    return r;
+}
+
+/* It is never changed, but a seed that is the pid is (seeds.c). */
+TB_EXPORT pid_t getpid(void)
+{
+    tb_pins_saw_pid();
+    return TB_NEXT(getpid)();
 }

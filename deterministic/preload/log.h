@@ -72,7 +72,9 @@ enum tb_preload_kind {
                               * in that order its place in byte order, 32 bits each */
     TB_PRELOAD_TEMPNAME = 64, /* payload: the name that was made */
     TB_PRELOAD_SEED = 33, /* of a generator that the job seeds; asked: what the job had; served: its
-                           * bits, 0: a double; payload: what it was given, 64 bits, and the line */
+                           * bits, 0: a double; payload: what it was given, 64 bits, and the line;
+                           * or served: 1, asked: hash of a text or of several numbers as text,
+                           * payload: struct tb_preload_seed_text and what it says */
     /* Decisions, `asked`: key of the stream, n: which one of it, `served`: microseconds since it
      * was opened, payload: the value; written by python/twinbit/_decisions.py, which knows its form
      */
@@ -147,6 +149,12 @@ struct tb_preload_record {
 };
 
 static_assert(sizeof(struct tb_preload_record) == 64, "file format");
+
+/** struct tb_preload_seed_text - payload of a SEED whose `served` is 1; behind it what was given,
+ * the begin of what was asked for (no NUL in either count), and the line */
+struct tb_preload_seed_text {
+    uint32_t given, asked; /* bytes */
+};
 
 /** tb_preload_mix64 - a bijection of 64 bits in which each output bit depends on all of the input
  */

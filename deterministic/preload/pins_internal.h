@@ -46,7 +46,8 @@
                                                 X(mkostemps64) X(mkdtemp) X(mktemp) X(tmpnam)      \
                                                     X(tmpnam_r) X(tempnam) X(srand) X(srandom)           \
                                                         X(srand48) X(srandom_r) X(srand48_r)       \
-                                                            X(initstate) X(dlclose) X(_exit) X(_Exit)
+    X(initstate) X(initstate_r) X(seed48) X(seed48_r) X(lcong48) X(lcong48_r) X(rand_r)            \
+    X(erand48) X(nrand48) X(jrand48) X(getpid) X(dlclose) X(_exit) X(_Exit)
 /* clang-format on */
 
 #define TB_NEXT_ENUM(name) TB_NEXT_##name,
@@ -108,6 +109,15 @@ struct tb_pins_image {
     char program[64];
 };
 
+#define TB_PINS_CLOCKS 4u
+
+/** struct tb_pins_readings - of the time of day and the pid, by one thread (seeds.h) */
+struct tb_pins_readings {
+    uint64_t clock[TB_PINS_CLOCKS]; /* the last ones, nanoseconds since 1970 */
+    uint32_t n;                     /* readings of the clock */
+    uint32_t pid_at;                /* how many there were when the pid was asked for, and 1 */
+};
+
 struct tb_pins_tls {
     uint64_t thread; /* 0: not known yet */
     uint64_t maker;
@@ -117,6 +127,7 @@ struct tb_pins_tls {
     uint64_t cursor[TB_CLASSES]; /* in the log that is repeated */
     bool told;                   /* its THREAD record is written */
     bool busy;                   /* it is setting up: what it calls is passed on */
+    struct tb_pins_readings readings;
 };
 
 extern struct tb_pins_image tb_pins;

@@ -155,7 +155,7 @@ def after_worker(pins, module):
     def __init__(self, *args, **kwargs):
         inner(self, *args, **kwargs)
         try:
-            forked = os.getpid() != pins._pid
+            forked = pins.own_pid() != pins._pid
             if forked and getattr(self, "worker_method", "multiprocessing") in ("multiprocessing", None):
                 reseed(pins, self)
         except Exception:

@@ -30,12 +30,23 @@ _arranged = False  # what is read back at the end
 _forks = 0  # of this process so far
 _generation = 0  # of this process among its forefathers' children; 0: it is the job's first
 _steps = None  # of torch, ended so far; None: not in a loop of steps
-_pid = os.getpid()
+_pid = None  # set below
 _parts = _thread.RLock()
 works = list  # of the glue: in which order the works of each process group ended
 _packages = None  # the module _pins_packages, where it is needed
 _random_seed = None  # random's own seed(), once the job has imported it and where it is to be seeded
 _ctypes = None  # Python's
+
+
+def own_pid():
+    """Not os.getpid(): a job whose process has asked libc for its pid may take it for a seed (deterministic/preload/seeds.h)."""
+    try:
+        return int(os.readlink("/proc/self"))
+    except (OSError, ValueError):
+        return os.getpid()
+
+
+_pid = own_pid()
 
 
 def _read_plan():
@@ -81,7 +92,7 @@ def _send(lines):
             text += line
             continue
         if text:
-            message = _struct.pack(_MESSAGE, _MAGIC, _VERSION, _struct.calcsize(_MESSAGE), _PIN, 0, 0, os.getpid(), 0,
+            message = _struct.pack(_MESSAGE, _MAGIC, _VERSION, _struct.calcsize(_MESSAGE), _PIN, 0, 0, own_pid(), 0,
                                    0, 0, text)
             s = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
             try:
@@ -260,7 +271,7 @@ def step(number):
 
 
 def _at_exit():
-    if os.getpid() != _pid and not _said:
+    if own_pid() != _pid and not _said:
         return
     try:
         _read_all(True, "-")

@@ -179,6 +179,60 @@ def _wrap_seeded(owner, name):
     pins._stands_for(owner, name, seeded)
 
 
+_FLAGS_AT = 168  # bytes: tp_flags of a PyTypeObject, CPython 3.8 and later with 64 bits
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def _wrap_type(owner, name, skip=lambda: False):
+    """The method @name of a type of an extension, which takes a seed. Its class must stay the one that the job's libraries
+    know (isinstance, pickle), so it is opened for the moment. False: this interpreter's types are not as we know them."""
+    c = pins.ctypes_of_python()
+    flags = c.c_ulong.from_address(id(owner) + _FLAGS_AT)
+    if flags.value != owner.__flags__:
+        return False
+    inner = getattr(owner, name)
+
+    @pins._wraps(inner)
+    def seeded(self, *args, **kwargs):
+        try:
+            if not skip() and not pins._by_torch():
+                args, kwargs = _given(args, kwargs)
+            return inner(self, *args, **kwargs)
+        except BaseException as error:
+            pins._hide(error)
+            raise
+
+    was = flags.value & _IMMUTABLE
+    flags.value &= ~_IMMUTABLE
+    try:
+        setattr(owner, name, seeded)
+    finally:
+        flags.value |= was
+    return True
+
+
+def _wrap_numpy_types(module):
+    """default_rng() and all bit generators make a SeedSequence of their seed; RandomState seeds as numpy.random.seed() does."""
+    if not pins._part("_seeds").wanted():
+        return
+    try:
+        done = _wrap_type(module.SeedSequence, "__init__")
+        _wrap_type(module.MT19937, "_legacy_seeding", lambda: bool(pins._asking))
+    except (AttributeError, TypeError):
+        done = False
+    if not done:
+        _wrap_seeded(module, "default_rng")
+
+
+def _wrap_torch_generator(torch):
+    """torch.Generator().manual_seed(); the default one's is torch.manual_seed()'s, too."""
+    try:
+        if pins._part("_seeds").wanted():
+            _wrap_type(torch.Generator, "manual_seed", lambda: bool(pins._asking))
+    except (AttributeError, TypeError):
+        pass
+
+
 def _wrap_instances(random):
     """random.Random(seed), and its seed() later; SystemRandom has a seed() that does nothing."""
     inner = random.Random.seed
@@ -251,7 +305,7 @@ def _number_children():
 
 
 def _after_numpy_random(module):
-    _wrap_seeded(module, "default_rng")
+    _wrap_numpy_types(module)
     seed = _wrap_seed(module, "seed", "python.numpy_legacy")
     _wrap_state(module, "get_state", "set_state", "python.numpy_legacy", seed)
     if pins._value("python.numpy_legacy") is not None:

@@ -227,6 +227,7 @@ def _wrap_torch_seeds(torch):
         pins._part("_pins_seeds")._wrap_seed(torch, "manual_seed", "torch.seed", know)
     for name in ("manual_seed", "manual_seed_all"):
         pins._part("_pins_seeds")._wrap_seed(torch.cuda, name, "torch.seed_cuda")
+    pins._part("_pins_seeds")._wrap_torch_generator(torch)
 
 
 def _after_torch(torch):

@@ -5,6 +5,7 @@
  * may do so is not known yet where the host does not wait for the copy.
  */
 #include <errno.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ static bool is_readable(uint64_t address)
     uint8_t byte;
     struct iovec here = {&byte, 1}, there = {(void *)(uintptr_t)address, 1};
     int before = errno;
-    bool read = process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+    bool read = process_vm_readv((pid_t)syscall(SYS_getpid), &here, 1, &there, 1, 0) == 1;
 
     errno = before;
     return read;

@@ -33,7 +33,8 @@ bool tb_cu_is_main_thread(void)
     struct tb_cu_tls *tls = &tb_cu_tls;
 
     if (!tls->thread)
-        tls->thread = syscall(SYS_gettid) == getpid() ? TB_CU_MAIN_THREAD : TB_CU_OTHER_THREAD;
+        tls->thread =
+            syscall(SYS_gettid) == syscall(SYS_getpid) ? TB_CU_MAIN_THREAD : TB_CU_OTHER_THREAD;
     return tls->thread == TB_CU_MAIN_THREAD;
 }
 

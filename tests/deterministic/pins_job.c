@@ -626,6 +626,48 @@ static void seeds(void)
     printf("initstate %lx%lx\n", random(), random());
 }
 
+static void words_of(unsigned short x[3], uint64_t low, uint64_t high)
+{
+    x[0] = (unsigned short)low;
+    x[1] = (unsigned short)(low >> 16);
+    x[2] = (unsigned short)high;
+}
+
+/* Parts of a moment, generators of three words, and those whose state is the caller's */
+static void part_seeds(void)
+{
+    static char state[64];
+    struct random_data data = {0};
+    unsigned short x[7] = {0, 0, 0, 0xE66D, 0xDEEC, 5, 11};
+    struct timespec t;
+    struct timeval day;
+    int32_t r = 0;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    unsigned low = (unsigned)t.tv_nsec;
+    words_of(x, (uint64_t)time(NULL), (uint64_t)getpid());
+    seed48(x);
+    printf("seed48 %lx%lx\n", mrand48(), mrand48());
+    words_of(x, low, (uint64_t)getpid());
+    lcong48(x);
+    printf("lcong48 %lx%lx\n", mrand48(), mrand48());
+    words_of(x, 0x330E | (uint64_t)low << 16, low >> 16);
+    printf("erand48 %a", erand48(x));
+    printf(" %a\n", erand48(x));
+    words_of(x, low, 1);
+    printf("nrand48 %lx%lx\n", nrand48(x), jrand48(x));
+    printf("rand_r %x", rand_r(&low));
+    printf(" %x\n", rand_r(&low));
+    gettimeofday(&day, NULL);
+    initstate_r((unsigned)(day.tv_sec * day.tv_usec), state, sizeof(state), &data);
+    random_r(&data, &r);
+    printf("initstate_r %x", r);
+    random_r(&data, &r);
+    printf(" %x\n", r);
+    srand((unsigned)t.tv_sec ^ (unsigned)t.tv_nsec);
+    printf("srand %x%x\n", rand(), rand());
+}
+
 static void fixed_seeds(void)
 {
     static const unsigned fixed[] = {0, 1, 42, 1234, 20260101, 485464505, 0xFFFFFFFF};
@@ -636,6 +678,20 @@ static void fixed_seeds(void)
         srand48(fixed[i]);
         printf("fixed %lx\n", mrand48());
     }
+}
+
+/* A state that goes on is no new seed, wherever else one is. */
+static void fixed_states(void)
+{
+    unsigned short x[3] = {1, 2, 3};
+    unsigned seeds[200];
+
+    for (unsigned i = 0; i < 200; i++)
+        seeds[i] = i * 1000003u;
+    for (unsigned k = 0; k < 400; k++)
+        printf("%x %lx\n", rand_r(&seeds[k / 2]), jrand48(x));
+    seed48(x);
+    printf("%lx\n", mrand48());
 }
 
 /* The number of a device that was closed, behind libc's back or not, is a file's later. */
@@ -697,11 +753,12 @@ static void without(const char *name)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {
-        {"entropy", entropy}, {"devices", devices},  {"nested", nested}, {"fork", forks},
-        {"popen", by_popen},  {"clone", by_clone},   {"time", clocks},   {"errno", keep_errno},
-        {"signal", signals},  {"draw", draw_one},    {"kill", kill_it},  {"vfork", vfork_one},
-        {"spawn", spawn_one}, {"system", by_system}, {"seeds", seeds},   {"fixed", fixed_seeds}};
+    } parts[] = {{"entropy", entropy},   {"devices", devices},  {"nested", nested},
+                 {"fork", forks},        {"popen", by_popen},   {"clone", by_clone},
+                 {"time", clocks},       {"errno", keep_errno}, {"signal", signals},
+                 {"draw", draw_one},     {"kill", kill_it},     {"vfork", vfork_one},
+                 {"spawn", spawn_one},   {"system", by_system}, {"seeds", seeds},
+                 {"fixed", fixed_seeds}, {"parts", part_seeds}, {"states", fixed_states}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (strcmp(parts[i].name, name) == 0) {

@@ -333,7 +333,29 @@ static void test_preload__seeds_from_clock_and_pid_follow_the_seed(void **state)
     (void)state;
     check_pinned("seeds");
     struct pins_sum sum = pins_sum(&a);
-    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 6);
+    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 7); /* one of them fixed */
+}
+
+static void test_preload__seeds_from_parts_of_a_moment_follow_the_seed(void **state)
+{
+    (void)state;
+    check_pinned("parts");
+    struct pins_sum sum = pins_sum(&a);
+    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 7);
+}
+
+static void test_preload__states_that_go_on_are_no_seeds(void **state)
+{
+    (void)state;
+    reset();
+    pins_run_mode(&a, TB_PRELOAD_PIN, 1);
+    pins_run_job(&a, "states");
+    pins_run_mode(&b, TB_PRELOAD_OFF, 0);
+    pins_run_job(&b, "states");
+    assert_true(strlen(a.output) > 400);
+    assert_string_equal(a.output, b.output);
+    struct pins_sum sum = pins_sum(&a);
+    assert_in_range(sum.kind[TB_PRELOAD_SEED], 202, 300);
 }
 
 static void test_preload__seeds_of_the_jobs_own_choice_stay(void **state)
@@ -356,14 +378,14 @@ static void test_preload__seeds_are_replayed(void **state)
     (void)state;
     reset();
     pins_run_mode(&a, TB_PRELOAD_LOG, 1);
-    pins_run_job(&a, "seeds fixed");
+    pins_run_job(&a, "seeds fixed parts");
     pins_run_mode(&b, TB_PRELOAD_REPLAY, 2);
     (void)snprintf(b.config.replay, sizeof(b.config.replay), "%s", a.config.folder);
-    pins_run_job(&b, "seeds fixed");
+    pins_run_job(&b, "seeds fixed parts");
     assert_string_equal(a.output, b.output);
     struct pins_sum sum = pins_sum(&b);
-    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 20);
-    assert_int_equal(sum.marks[2], 20); /* FROM_LOG */
+    assert_int_equal(sum.kind[TB_PRELOAD_SEED], 28);
+    assert_int_equal(sum.marks[2], 28); /* FROM_LOG */
     assert_int_equal(sum.marks[3], 0);  /* NOT_IN_LOG */
 }
 
@@ -722,6 +744,8 @@ int main(void)
         TEST(a_big_folder_is_listed_whole_and_once),
         TEST(temporary_names_follow_the_seed_and_stay_unique),
         TEST(seeds_from_clock_and_pid_follow_the_seed),
+        TEST(seeds_from_parts_of_a_moment_follow_the_seed),
+        TEST(states_that_go_on_are_no_seeds),
         TEST(seeds_of_the_jobs_own_choice_stay),
         TEST(seeds_are_replayed),
         TEST(time_is_counted_by_caller),

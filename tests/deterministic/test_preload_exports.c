@@ -11,18 +11,23 @@ static const char exported[] =
     "_Exit\n_ZNSt13random_device9_M_getvalEv\n__open64_2\n__open_2\n__openat64_2\n__openat_2\n__"
     "pread64_"
     "chk\n__pread_chk\n__read_chk\n_exit\n" ARC4
-    "clock_gettime\nclosedir\ndlclose\ndup\ndup2\ndup3\n"
+    "clock_gettime\nclosedir\ndlclose\ndup\ndup2\ndup3\nerand48\n"
     "execl\nexecle\nexeclp\nexecv\nexecve\nexecveat\nexecvp\nexecvpe\nfcntl\nfcntl64\nfdopen\nfexec"
     "ve\nfileno\n"
     "fileno_"
-    "unlocked\nfopen\nfopen64\ngetentropy\ngetrandom\ngettimeofday\nglob\nglob64\ninitstate\nmkdtem"
+    "unlocked\nfopen\nfopen64\ngetentropy\ngetpid\ngetrandom\ngettimeofday\nglob\nglob64\ninitstate"
+    "\ninitstate_r\njrand48\nlcong48\nlcong48_r\nmkdtem"
     "p\n"
     "mkostemp\nmkostemp64\nmkostemps\nmkostemps64\nmkstemp\nmkstemp64\nmkstemps\nmkstemps64\n"
-    "mktemp\nopen\nopen64\nopenat\nopenat64\nposix_spawn\nposix_spawnp\npread\npread64\npreadv\n"
-    "preadv64\npthread_create\nread\nreaddir\nreaddir64\nreaddir64_r\nreaddir_r\nreadv\nrewinddir\n"
-    "scandir\nscandir64\nscandirat\nscandirat64\nseekdir\nsrand\nsrand48\nsrand48_"
+    "mktemp\nnrand48\nopen\nopen64\nopenat\nopenat64\nposix_spawn\nposix_"
+    "spawnp\npread\npread64\npreadv\n"
+    "preadv64\npthread_create\nrand_r\nread\nreaddir\nreaddir64\nreaddir64_r\nreaddir_"
+    "r\nreadv\nrewinddir\n"
+    "scandir\nscandir64\nscandirat\nscandirat64\nseed48\nseed48_"
+    "r\nseekdir\nsrand\nsrand48\nsrand48_"
     "r\nsrandom\nsrandom_r\nsyscall\ntelldir\ntempnam\ntime\ntmpnam\n"
     "tmpnam_r\ntwinbit_pins_decide\ntwinbit_pins_decided\ntwinbit_pins_decides\ntwinbit_pins_seed\n"
+    "twinbit_pins_seed_text\n"
     "twinbit_pins_seeds\ntwinbit_pins_thread\n";
 
 static void test_preload_exports__it_exports_only_what_it_interposes(void **state)

@@ -72,3 +72,72 @@ sleep 1.1
 grep -v '^replay: ' second | cmp - first || fail "the replay differs: $(diff first second)"
 contains second "replay: bit-exact: "
 matches err '^twinbit: replay: 5 seeds are not what the job asks for now, the first: [0-9]+ in place of [0-9]+ at job\.py:6$'
+
+# texts, lists, arrays, NumPy's and torch's own types; what is no time stays, and so does a constant that happens to be the pid
+cat >kinds.py <<'PY'
+import datetime
+import pickle
+import random
+import time
+import numpy as np
+import torch
+t = time.time_ns()
+random.seed(str(time.time()))
+print(random.random())
+random.seed(str(datetime.datetime.now()))
+print(random.random())
+random.seed(b"run-%d" % t)
+print(random.random())
+print(random.Random(int(datetime.datetime.now().strftime("%Y%m%d%H%M%S%f"))).random())
+np.random.seed([t % 2**32, 1])
+print(np.random.rand())
+np.random.seed(np.array([t % 2**32], dtype=np.uint32))
+print(np.random.rand())
+print(np.random.RandomState(t % 2**32).rand())
+print(np.random.default_rng([t % 2**32, 3]).random())
+print([np.random.default_rng(s).random() for s in np.random.SeedSequence(t).spawn(2)])
+print(np.random.Generator(np.random.Philox(int(time.time()))).random())
+print(torch.rand(1, generator=torch.Generator().manual_seed(int(time.time()))).item())
+random.seed("abc 12345")
+np.random.seed([1, 2, 3])
+state = pickle.loads(pickle.dumps(np.random.RandomState(7)))
+assert type(state) is np.random.RandomState and isinstance(np.random.SeedSequence(5), np.random.SeedSequence)
+print("own", random.random(), np.random.rand(), state.rand(), np.random.default_rng(np.random.SeedSequence(99, spawn_key=(1,))).random(),
+      torch.rand(1, generator=torch.Generator().manual_seed(8)).item())
+try:
+    np.random.RandomState(-5)
+except ValueError:
+    import traceback
+    print(traceback.format_exc())
+PY
+"$PYTHON" kinds.py >plain
+run -o a.twinbit --pin strict -- "$PYTHON" kinds.py >first
+run -o a.twinbit --pin strict -- "$PYTHON" kinds.py >second
+cmp first second || fail "two runs differ: $(diff first second)"
+[ "$(grep -n -A99 own first)" = "$(grep -n -A99 own plain)" ] || fail "what is the job's own differs: $(diff plain first)"
+[ "$(paste -d= first plain | grep -v own | head -n 11 | awk -F= '$1 == $2' | wc -l)" = 0 ] || fail "a seed from the clock stayed"
+sed -i 's/^state = /import hashlib; random.seed(hashlib.sha256(str(t).encode()).digest()); print(random.random())\n&/' kinds.py
+run -o b.twinbit --pin observe -- "$PYTHON" kinds.py >first
+"$TWINBIT" replay --force -o c.twinbit b.twinbit >second 2>err
+grep -v '^replay: ' second | cmp - first || fail "the replay differs: $(diff first second)"
+
+# a process whose pid is the job's own constant
+cat >pid.py <<'PY'
+import os
+import random
+import sys
+random.seed(int(sys.argv[1]))
+print(random.random(), file=open("drawn", "w"))
+sys.exit(os.readlink("/proc/self") == sys.argv[1])
+PY
+if [ -w /proc/sys/kernel/ns_last_pid ]; then
+    for try in 1 2 3 4 5 6 7 8; do
+        pid=$(($$ + 5000 + try * 10))
+        "$PYTHON" pid.py $pid
+        mv drawn plain
+        status=0
+        run -o a.twinbit --pin strict -- sh -c "echo $((pid - 1)) >/proc/sys/kernel/ns_last_pid; '$PYTHON' pid.py $pid; exit \$?" || status=$?
+        cmp plain drawn || fail "a constant seed was changed, as it is the pid"
+        if [ $status = 1 ]; then break; fi
+    done
+fi
