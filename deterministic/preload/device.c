@@ -35,12 +35,25 @@ void tb_pins_device_mark(int fd)
         __atomic_fetch_or(&maybe[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
 }
 
+static bool is_random(const struct stat *st)
+{
+    return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 &&
+           (minor(st->st_rdev) == 8 || minor(st->st_rdev) == 9);
+}
+
 static bool really(int fd)
 {
     struct stat st = {0};
 
-    return tb_sys3(SYS_fstat, fd, (long)&st, 0) == 0 && S_ISCHR(st.st_mode) &&
-           major(st.st_rdev) == 1 && (minor(st.st_rdev) == 8 || minor(st.st_rdev) == 9);
+    return tb_sys3(SYS_fstat, fd, (long)&st, 0) == 0 && is_random(&st);
+}
+
+bool tb_pins_device_named(const char *path)
+{
+    struct stat st = {0};
+
+    return path && tb_sys6(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0, 0, 0) == 0 &&
+           is_random(&st);
 }
 
 bool tb_pins_is_device(int fd)
@@ -60,19 +73,11 @@ void tb_pins_look_for_devices(void)
             tb_pins_device_mark(fd);
 }
 
-static bool is_name(const char *path)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    const char *name = slash ? slash + 1 : path;
-
-    return name && (strcmp(name, "urandom") == 0 || strcmp(name, "random") == 0);
-}
-
-bool tb_pins_device_opened(int fd, const char *path, const void *pc)
+bool tb_pins_device_opened(int fd, const void *pc)
 {
     struct tb_pins_proc *p;
 
-    if (fd < 0 || tb_likely(!is_name(path)) || !really(fd) || !(p = tb_pins_self()) ||
+    if (fd < 0 || tb_likely(!really(fd)) || !(p = tb_pins_self()) ||
         tb_pins.config->entropy == TB_PRELOAD_OFF)
         return false;
     uint32_t flags = tb_pins_site(p, pc).flags;
@@ -116,35 +121,38 @@ bool tb_pins_device_read(int fd, void *buf, size_t n, const void *pc, ssize_t *r
         va_end(ap);                                                                                \
     }
 
-static int opened(int fd, const char *path, int flags, const void *pc)
+/* A file that is to be made or written, or a folder, is no device to read. */
+int tb_pins_opened(int fd, const char *path, int flags, const void *pc)
 {
-    if ((flags & O_ACCMODE) != O_WRONLY)
-        (void)tb_pins_device_opened(fd, path, pc);
+    if ((flags & O_ACCMODE) == O_WRONLY || (flags & (O_CREAT | O_DIRECTORY | O_PATH)))
+        return fd;
+    (void)tb_pins_device_opened(fd, pc);
+    tb_pins_uuid_opened(fd, path, flags & O_CLOEXEC, pc);
     return fd;
 }
 
 TB_EXPORT int open(const char *path, int flags, ...)
 {
     MODE(flags)
-    return opened(TB_NEXT(open)(path, flags, mode), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(open)(path, flags, mode), path, flags, TB_HERE);
 }
 
 TB_EXPORT int open64(const char *path, int flags, ...)
 {
     MODE(flags)
-    return opened(TB_NEXT(open64)(path, flags, mode), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(open64)(path, flags, mode), path, flags, TB_HERE);
 }
 
 TB_EXPORT int openat(int dir, const char *path, int flags, ...)
 {
     MODE(flags)
-    return opened(TB_NEXT(openat)(dir, path, flags, mode), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(openat)(dir, path, flags, mode), path, flags, TB_HERE);
 }
 
 TB_EXPORT int openat64(int dir, const char *path, int flags, ...)
 {
     MODE(flags)
-    return opened(TB_NEXT(openat64)(dir, path, flags, mode), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(openat64)(dir, path, flags, mode), path, flags, TB_HERE);
 }
 
 /* Of callers that were built with _FORTIFY_SOURCE */
@@ -155,22 +163,22 @@ int __openat64_2(int dir, const char *path, int flags);
 
 TB_EXPORT int __open_2(const char *path, int flags)
 {
-    return opened(TB_NEXT(__open_2)(path, flags), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(__open_2)(path, flags), path, flags, TB_HERE);
 }
 
 TB_EXPORT int __open64_2(const char *path, int flags)
 {
-    return opened(TB_NEXT(__open64_2)(path, flags), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(__open64_2)(path, flags), path, flags, TB_HERE);
 }
 
 TB_EXPORT int __openat_2(int dir, const char *path, int flags)
 {
-    return opened(TB_NEXT(__openat_2)(dir, path, flags), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(__openat_2)(dir, path, flags), path, flags, TB_HERE);
 }
 
 TB_EXPORT int __openat64_2(int dir, const char *path, int flags)
 {
-    return opened(TB_NEXT(__openat64_2)(dir, path, flags), path, flags, TB_HERE);
+    return tb_pins_opened(TB_NEXT(__openat64_2)(dir, path, flags), path, flags, TB_HERE);
 }
 
 /* ---------------------------------------------------------------- copies of descriptors */

@@ -12,9 +12,19 @@ void tb_pins_look_for_devices(void);
 /** tb_pins_is_device - is @fd one of the devices, known and still open? Keeps errno */
 bool tb_pins_is_device(int fd);
 
-/** tb_pins_device_opened - @fd was opened as @path by @pc: is it a device that is to be answered?
+/** tb_pins_device_opened - @fd was opened by @pc: is it a device that is to be answered? */
+bool tb_pins_device_opened(int fd, const void *pc);
+
+/** tb_pins_device_named - is @path one of the devices, by whatever name? */
+bool tb_pins_device_named(const char *path);
+
+/** tb_pins_opened - what is to be done where @path was opened for reading by @pc as @fd; returns it
  */
-bool tb_pins_device_opened(int fd, const char *path, const void *pc);
+int tb_pins_opened(int fd, const char *path, int flags, const void *pc);
+
+/** tb_pins_uuid_opened - puts an answer in place of @fd, if @path is the kernel's file of UUIDs;
+ * @flags: O_CLOEXEC or 0 */
+void tb_pins_uuid_opened(int fd, const char *path, int flags, const void *pc);
 
 /** tb_pins_device_read - as read(2), for the caller @pc; false: pass it on */
 bool tb_pins_device_read(int fd, void *buf, size_t n, const void *pc, ssize_t *result);

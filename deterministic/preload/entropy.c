@@ -1,8 +1,9 @@
-/* getrandom, getentropy, arc4random and its kin, syscall(SYS_getrandom). */
+/* getrandom, getentropy, arc4random and its kin; syscall(), by which devices are read, too. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "deterministic/preload/device.h"
 #include "deterministic/preload/pins_internal.h"
 #include "deterministic/preload/sys.h"
 
@@ -49,6 +50,15 @@ TB_EXPORT int getentropy(void *buf, size_t n)
     return r;
 }
 
+static long as_libc(long r)
+{
+    if (r < 0 && r > -4096) {
+        errno = (int)-r;
+        r = -1;
+    }
+    return r;
+}
+
 /* From syscall() below, with its arguments and its caller. */
 long tb_pins_syscall_getrandom(long number, void *buf, size_t n, unsigned flags);
 __attribute__((used)) long tb_pins_syscall_getrandom(long number, void *buf, size_t n,
@@ -62,11 +72,37 @@ __attribute__((used)) long tb_pins_syscall_getrandom(long number, void *buf, siz
     long r = tb_sys3(number, (long)buf, (long)n, (long)flags);
     if (seen)
         tb_pins_note_real(&c, n, r, buf);
-    if (r < 0 && r > -4096) {
-        errno = (int)-r;
-        r = -1;
-    }
-    return r;
+    return as_libc(r);
+}
+
+long tb_pins_syscall_read(long number, int fd, void *buf, size_t n);
+__attribute__((used)) long tb_pins_syscall_read(long number, int fd, void *buf, size_t n)
+{
+    ssize_t r;
+
+    return tb_pins_device_read(fd, buf, n, TB_HERE, &r)
+               ? r
+               : as_libc(tb_sys3(number, fd, (long)buf, (long)n));
+}
+
+#ifdef SYS_open
+long tb_pins_syscall_open(long number, const char *path, int flags, unsigned mode);
+__attribute__((used)) long tb_pins_syscall_open(long number, const char *path, int flags,
+                                                unsigned mode)
+{
+    long r = tb_sys3(number, (long)path, flags, (long)mode);
+
+    return r < 0 ? as_libc(r) : tb_pins_opened((int)r, path, flags, TB_HERE);
+}
+#endif
+
+long tb_pins_syscall_openat(long number, int dir, const char *path, int flags, unsigned mode);
+__attribute__((used)) long tb_pins_syscall_openat(long number, int dir, const char *path, int flags,
+                                                  unsigned mode)
+{
+    long r = tb_sys6(number, dir, (long)path, flags, (long)mode, 0, 0);
+
+    return r < 0 ? as_libc(r) : tb_pins_opened((int)r, path, flags, TB_HERE);
 }
 
 void *tb_pins_next_syscall(void);
@@ -89,6 +125,12 @@ __asm__(".text\n"
         "    endbr64\n"
         "    cmpq $318, %rdi\n" /* SYS_getrandom */
         "    je tb_pins_syscall_getrandom\n"
+        "    testq %rdi, %rdi\n" /* SYS_read */
+        "    je tb_pins_syscall_read\n"
+        "    cmpq $2, %rdi\n" /* SYS_open */
+        "    je tb_pins_syscall_open\n"
+        "    cmpq $257, %rdi\n" /* SYS_openat */
+        "    je tb_pins_syscall_openat\n"
         "    pushq %rdi\n"
         "    .cfi_adjust_cfa_offset 8\n"
         "    pushq %rsi\n"
@@ -121,7 +163,8 @@ __asm__(".text\n"
         "    jmp *%rax\n"
         "    .cfi_endproc\n"
         ".size syscall, .-syscall\n");
-_Static_assert(SYS_getrandom == 318, "number in the assembly");
+_Static_assert(SYS_getrandom == 318 && SYS_read == 0 && SYS_open == 2 && SYS_openat == 257,
+               "numbers in the assembly");
 #elif defined(__aarch64__)
 __asm__(".text\n"
         ".p2align 4\n"
@@ -132,6 +175,10 @@ __asm__(".text\n"
         "    hint #34\n"     /* bti c */
         "    cmp x0, #278\n" /* SYS_getrandom */
         "    b.eq tb_pins_syscall_getrandom\n"
+        "    cmp x0, #63\n" /* SYS_read */
+        "    b.eq tb_pins_syscall_read\n"
+        "    cmp x0, #56\n" /* SYS_openat */
+        "    b.eq tb_pins_syscall_openat\n"
         "    stp x29, x30, [sp, #-80]!\n"
         "    .cfi_def_cfa_offset 80\n"
         "    .cfi_offset x29, -80\n"
@@ -154,7 +201,8 @@ __asm__(".text\n"
         "    br x16\n"
         "    .cfi_endproc\n"
         ".size syscall, .-syscall\n");
-_Static_assert(SYS_getrandom == 278, "number in the assembly");
+_Static_assert(SYS_getrandom == 278 && SYS_read == 63 && SYS_openat == 56,
+               "numbers in the assembly");
 #endif
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 36)

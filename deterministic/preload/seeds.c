@@ -150,10 +150,11 @@ TB_EXPORT int srand48_r(long seed, struct drand48_data *buf)
 
 TB_EXPORT unsigned short *seed48(unsigned short x[3])
 {
-    unsigned short given[3];
+    unsigned short given[3], *before;
 
     tb_pins_seed_48(given, x, TB_HERE);
-    return TB_NEXT(seed48)(given);
+    before = TB_NEXT(seed48)(given);
+    return before;
 }
 
 TB_EXPORT int seed48_r(unsigned short x[3], struct drand48_data *buf)

@@ -102,18 +102,24 @@ static bool reads_only(const char *mode)
 /* A FILE for @path, if it is a device that is to be answered */
 static FILE *device(const char *path, const char *mode, const void *pc)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
     FILE *f = NULL;
 
-    if (!slash || !strstr(slash, "random") || !reads_only(mode) || !tb_pins_self())
+    if (!reads_only(mode) || !tb_pins_device_named(path) || !tb_pins_self())
         return NULL;
     long fd = tb_sys_open(path, O_RDONLY | (strchr(mode, 'e') ? O_CLOEXEC : 0), 0);
     if (fd < 0)
         return NULL;
-    if (tb_pins_device_opened((int)fd, path, pc))
+    if (tb_pins_device_opened((int)fd, pc))
         f = make((int)fd, mode, pc);
     if (!f)
         tb_sys_close((int)fd);
+    return f;
+}
+
+static FILE *opened(FILE *f, const char *path, const char *mode, const void *pc)
+{
+    if (f && reads_only(mode))
+        tb_pins_uuid_opened(TB_NEXT(fileno)(f), path, strchr(mode, 'e') ? O_CLOEXEC : 0, pc);
     return f;
 }
 
@@ -121,14 +127,14 @@ TB_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
     FILE *f = device(path, mode, TB_HERE);
 
-    return f ? f : TB_NEXT(fopen)(path, mode);
+    return f ? f : opened(TB_NEXT(fopen)(path, mode), path, mode, TB_HERE);
 }
 
 TB_EXPORT FILE *fopen64(const char *restrict path, const char *restrict mode)
 {
     FILE *f = device(path, mode, TB_HERE);
 
-    return f ? f : TB_NEXT(fopen64)(path, mode);
+    return f ? f : opened(TB_NEXT(fopen64)(path, mode), path, mode, TB_HERE);
 }
 
 TB_EXPORT FILE *fdopen(int fd, const char *mode)

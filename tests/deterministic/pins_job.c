@@ -152,7 +152,42 @@ static void devices(void)
     from_fd("dup2", dup2(fd, 77));
     from_fd("fcntl", fcntl(fd, F_DUPFD, 100));
     from_file("fdopen", fdopen(fd, "r"));
+    from_fd("syscall", (int)syscall(SYS_openat, AT_FDCWD, "/dev/urandom", O_RDONLY, 0));
+    fd = open("/dev/urandom", O_RDONLY);
+    need(syscall(SYS_read, fd, big, 16) == 16, "read by syscall");
+    close(fd);
+    show("syscall read", big, 16);
+    (void)unlink("other-name");
+    need(symlink("/dev/urandom", "other-name") == 0, "symlink");
+    from_fd("symlink", open("other-name", O_RDONLY));
+    from_file("symlink fopen", fopen("other-name", "r"));
+    (void)unlink("other-name");
+    need(syscall(SYS_read, -1, big, 16) == -1 && errno == EBADF, "a bad descriptor");
     need(open("/dev/random-is-not-here", O_RDONLY) == -1 && errno == ENOENT, "no such device");
+}
+
+/* Each opening gives another one, and each way of reading the same. */
+static void uuids(void)
+{
+    static const char path[] = "/proc/sys/kernel/random/uuid";
+    char text[64] = "", again[64] = "";
+    FILE *f = fopen(path, "r");
+
+    need(f && fgets(text, sizeof(text), f) && strlen(text) == 37, "fgets of an UUID");
+    need(!fgets(again, sizeof(again), f), "its end");
+    fclose(f);
+    printf("fopen %s", text);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    need(fcntl(fd, F_GETFD) == FD_CLOEXEC, "close on exec");
+    need(read(fd, text, 8) == 8 && pread(fd, again, 37, 0) == 37, "read of an UUID");
+    need(memcmp(text, again, 8) == 0 && again[14] == '4' && again[36] == '\n', "one UUID");
+    need(read(fd, text, sizeof(text)) == 29 && read(fd, text, 1) == 0, "the rest");
+    close(fd);
+    printf("open %s", again);
+    fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY);
+    need(fcntl(fd, F_GETFD) == 0 && read(fd, text, 64) == 37, "by syscall");
+    close(fd);
+    printf("syscall %.37s", text);
 }
 
 static void many(int n)
@@ -753,12 +788,12 @@ static void without(const char *name)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"entropy", entropy},   {"devices", devices},  {"nested", nested},
-                 {"fork", forks},        {"popen", by_popen},   {"clone", by_clone},
-                 {"time", clocks},       {"errno", keep_errno}, {"signal", signals},
-                 {"draw", draw_one},     {"kill", kill_it},     {"vfork", vfork_one},
-                 {"spawn", spawn_one},   {"system", by_system}, {"seeds", seeds},
-                 {"fixed", fixed_seeds}, {"parts", part_seeds}, {"states", fixed_states}};
+    } parts[] = {
+        {"entropy", entropy},  {"devices", devices},     {"nested", nested}, {"fork", forks},
+        {"popen", by_popen},   {"clone", by_clone},      {"time", clocks},   {"errno", keep_errno},
+        {"signal", signals},   {"draw", draw_one},       {"kill", kill_it},  {"vfork", vfork_one},
+        {"spawn", spawn_one},  {"system", by_system},    {"seeds", seeds},   {"fixed", fixed_seeds},
+        {"parts", part_seeds}, {"states", fixed_states}, {"uuids", uuids}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (strcmp(parts[i].name, name) == 0) {

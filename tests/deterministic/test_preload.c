@@ -326,6 +326,19 @@ static void test_preload__temporary_names_follow_the_seed_and_stay_unique(void *
     assert_int_equal(system(a.output), 0);
 }
 
+static void test_preload__the_kernels_uuids_follow_the_seed_and_are_replayed(void **state)
+{
+    (void)state;
+    check_pinned("uuids");
+    reset();
+    pins_run_mode(&a, TB_PRELOAD_LOG, 1);
+    pins_run_job(&a, "uuids");
+    pins_run_mode(&b, TB_PRELOAD_REPLAY, 2);
+    (void)snprintf(b.config.replay, sizeof(b.config.replay), "%s", a.config.folder);
+    pins_run_job(&b, "uuids");
+    assert_string_equal(a.output, b.output);
+}
+
 /* ---------------------------------------------------------------- seeds */
 
 static void test_preload__seeds_from_clock_and_pid_follow_the_seed(void **state)
@@ -743,6 +756,7 @@ int main(void)
         TEST(listings_come_in_byte_order),
         TEST(a_big_folder_is_listed_whole_and_once),
         TEST(temporary_names_follow_the_seed_and_stay_unique),
+        TEST(the_kernels_uuids_follow_the_seed_and_are_replayed),
         TEST(seeds_from_clock_and_pid_follow_the_seed),
         TEST(seeds_from_parts_of_a_moment_follow_the_seed),
         TEST(states_that_go_on_are_no_seeds),

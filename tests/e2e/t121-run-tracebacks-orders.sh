@@ -81,15 +81,15 @@ sed 's/0x[0-9a-f]*/0x/g' err >plain
 lacks plain "nothing was raised"
 for pins in observe data.completion_order strict,data.worker_generator; do
     expect 0 "$TWINBIT" run --quiet --force -o t.twinbit --pin $pins -- "$PYTHON" job.py
-    lacks err _order
+    lacks err /_order
     lacks err _generators.py
     sed 's/0x[0-9a-f]*/0x/g' err >seen
     [ $pins = data.completion_order ] || # its time-outs are raised by us: no frame is there
         diff plain seen || fail "$pins: the tracebacks differ"
     THROWN=1 expect 0 "$TWINBIT" run --quiet --force -o u.twinbit --pin $pins -- "$PYTHON" job.py # passes a generator of ours
-    lacks err _order
+    lacks err /_order
     expect 0 "$TWINBIT" replay --force -o u.twinbit t.twinbit
-    for ours in _order _decisions.py _generators.py; do
+    for ours in /_order _decisions.py _generators.py; do
         lacks err $ours
     done
 done

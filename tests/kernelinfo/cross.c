@@ -14,6 +14,7 @@
 #include "tests/kernelinfo/dump.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -66,9 +67,10 @@ static void add_text(const char *text, size_t n)
 static void add_linked(const char *p, size_t n)
 {
     uint64_t count, len;
-    size_t at = 32;
+    size_t at = sizeof(Elf64_Ehdr);
 
-    memcpy(&count, p + 16, sizeof(count));
+    memcpy(&count, p + at, sizeof(count));
+    at += 2 * sizeof(count);
     for (uint64_t i = 0; i < count && at + 8 <= n; i++) {
         memcpy(&len, p + at, sizeof(len));
         add_text(p + at + 8, len);
@@ -82,7 +84,7 @@ static void notice(void *arg, const struct sg_notice *n)
     if (n->kind != SG_NOTICE_MODULE_LOADED)
         return;
     pthread_mutex_lock(&the.lock);
-    if (n->module.size > 32 && memcmp(n->module.data, "\1softgpu linked", 16) == 0)
+    if (n->module.size > 80 && memcmp((const char *)n->module.data + EI_PAD, "softgpu", 7) == 0)
         add_linked(n->module.data, n->module.size);
     else
         add_text(n->module.data, n->module.size);
