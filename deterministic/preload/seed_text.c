@@ -66,7 +66,7 @@ static size_t number(const char *text, size_t n, uint64_t *x)
 static void put_other(const struct tb_pins_call *c, struct out *o, uint64_t at)
 {
     uint64_t seed;
-    char text[24];
+    char text[24] = "";
 
     tb_pins_fill(c, &seed, sizeof(seed), at * sizeof(seed));
     put(o, text, (size_t)snprintf(text, sizeof(text), "%u", (unsigned)(seed >> 33)));

@@ -83,7 +83,7 @@ static void put_in_place(int fd, int flags, const char text[TEXT])
 void tb_pins_uuid_opened(int fd, const char *path, int flags, const void *pc)
 {
     struct tb_pins_call c;
-    char text[TEXT];
+    char text[TEXT] = "";
 
     if (tb_likely(fd < 0 || !path || path[0] != '/' || strcmp(path, path_of_it) != 0) ||
         !tb_pins_begin(&c, TB_PRELOAD_DEVICE, TB_ENTROPY, pc) || (c.marks & TB_PRELOAD_EXEMPT))
