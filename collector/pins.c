@@ -156,13 +156,14 @@ static bool write_plan(struct tb_pins *p)
     return fclose(f) == 0;
 }
 
-/* Must Python be met before the job's first line? */
+/* Must Python be met before the job's first line? It reads variables back, too. */
 static bool needs_hook(const struct tb_pin_plan *plan)
 {
     const struct tb_pin_choice *seeds = tb_pin_choice_of(plan, "system.time_seeds");
 
     return plan->decisions || tb_pin_plan_needs(plan, TB_PIN_PYTHON) ||
-           tb_pin_plan_needs(plan, TB_PIN_TORCH) || (seeds && seeds->request == TB_PIN_SET);
+           tb_pin_plan_needs(plan, TB_PIN_TORCH) || tb_pin_plan_needs(plan, TB_PIN_ENV) ||
+           (seeds && seeds->request == TB_PIN_SET);
 }
 
 static bool asks_nccl(const struct tb_pin_plan *plan)
@@ -394,6 +395,11 @@ void tb_pins_say(struct tb_pins *p, pid_t pid, const char *program, const char *
         return;
     if (!r->argv[0])
         (void)snprintf(r->argv, sizeof(r->argv), "%s", program);
+    if (r->state == TB_PIN_WAS_JOB && state == TB_PIN_WAS_READ && r->value[0]) {
+        size_t used = strlen(r->value); /* what the job chose, and what came of it */
+        (void)snprintf(r->value + used, sizeof(r->value) - used, "; %s", value);
+        return;
+    }
     take(r, state, "-", value, "");
 }
 

@@ -131,7 +131,9 @@ static void warn(const struct tb_pins *p, size_t i, enum tb_pin_state state,
     else if (state == TB_PIN_WAS_JOB)
         (void)snprintf(text, sizeof(text), "pin %s: the job has %s%s, which wins over %s%s",
                        c->pin->id, value, place, kept,
-                       c->pin->mechanism == TB_PIN_ENV ? " (--force-pins turns that round)" : "");
+                       c->pin->mechanism == TB_PIN_ENV && p->jobs[i]
+                           ? " (--force-pins turns that round)"
+                           : "");
     else if (state == TB_PIN_WAS_REFUSED)
         (void)snprintf(text, sizeof(text), "pin %s: requested, refused: it is %s", c->pin->id,
                        value);
@@ -170,6 +172,7 @@ static const struct real {
     uint64_t from; /* fewer have no order */
 } reals[] = {
     {"data.completion_order", NULL, "hand-outs", "hand-out", 2},
+    {"data.in_order", " arrivals", "arrivals of batches", "arrival of a batch", 2},
     {"data.pool_threads", NULL, "tasks of pools", "task of a pool", 2},
     {"data.pool_threads", " pools of multiprocessing", "pools of multiprocessing",
      "pool of multiprocessing", 1},

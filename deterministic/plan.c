@@ -159,6 +159,12 @@ static bool fits(const struct tb_pin *pin, const char *value)
     return value[0] == '@' || tb_pin_fits(pin, value);
 }
 
+/* It can be counted or read back, and whatever is asked for has no effect. */
+static bool is_only_seen(const struct tb_pin *pin)
+{
+    return pin->mechanism == TB_PIN_NONE || strncmp(pin->sets, "nothing", 7) == 0;
+}
+
 static enum tb_status take_pin(struct tb_pin_plan *p, const char *id, const char *value,
                                const char *source, struct tb_error *err)
 {
@@ -169,7 +175,7 @@ static enum tb_status take_pin(struct tb_pin_plan *p, const char *id, const char
         return unknown(id, source, err);
     if (!value)
         value = tb_pin_alone(c->pin);
-    if (!value && c->pin->mechanism == TB_PIN_NONE)
+    if ((!value || value[0] != '@') && is_only_seen(c->pin))
         return tb_fail(err, TB_ERR_ARG,
                        "%s: '%s' can be seen, not held: nothing is known that sets "
                        "it",

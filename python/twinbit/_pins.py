@@ -459,6 +459,8 @@ def _take_out(before):
 def _set_out():
     global _early
     wanted = {name: [after] for name, after in _orders().items()}
+    if any(row[0] == "env" and row[1] in ("set", "add") for row in _rows.values()):
+        load()  # they are read back at the end
     sets = any(row[0] in ("python", "torch") and row[1] == "set" for row in _rows.values())
     if sets or os.environ.get("TWINBIT_POISON"):
         load()

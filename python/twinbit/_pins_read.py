@@ -11,14 +11,36 @@ import sys
 pins = sys.modules["_twinbit_pins"]
 
 
+def _asks_for_random():
+    """python -R, which outweighs the variable; what is behind -c, -m, -W and -X is no option of its own."""
+    for word in getattr(sys, "orig_argv", [])[1:]:
+        if not word.startswith("-") or word.startswith("--"):
+            break
+        options = word[1:]
+        for at, option in enumerate(options):
+            if option == "R":
+                return True
+            if option in "cmWX":
+                break
+        if options[-1:] in "cm":
+            break
+    return False
+
+
 def _hash_seed(answers):
     pinned = pins._value("python.hashseed")
-    ignored = sys.flags.ignore_environment
-    value = "random" if sys.flags.hash_randomization and (ignored or not os.environ.get("PYTHONHASHSEED", "").isdigit()) \
-        else os.environ.get("PYTHONHASHSEED", "0") if not ignored else "0"
-    if pinned == "0" and sys.flags.hash_randomization:
-        value = "random"  # -R
-    answers.say("python.hashseed", "read" if pinned is None else "held" if value == pinned else "missed", value)
+    asked = "" if sys.flags.ignore_environment else os.environ.get("PYTHONHASHSEED", "")
+    random = sys.flags.hash_randomization and (not asked.isdigit() or asked == "0" or _asks_for_random())
+    value = "random" if random else asked if asked.isdigit() else "0"
+    if pinned is None:
+        answers.say("python.hashseed", "read", value)
+    else:
+        _told_variable("python.hashseed", pinned, value, value != "random", answers)
+
+
+def _told_variable(pin, pinned, seen, is_own, answers):
+    """@is_own: a program of the job that started this one has set the variable, and the job wins unless the pins are forced."""
+    answers.say(pin, "held" if seen == pinned else "job" if is_own and not pins._force else "missed", seen)
 
 
 def _environment(answers):
@@ -29,7 +51,8 @@ def _environment(answers):
         seen = os.environ.get(sets.split(", ")[0], "(unset)")
         before = pins._first.setdefault("env:" + pin, seen)
         if request in ("set", "add") and (value not in seen if request == "add" else value != seen):
-            answers.say(pin, "changed" if before != seen else "missed", seen)
+            own = seen != "(unset)" and not pins._force
+            answers.say(pin, "changed" if before != seen else "job" if own else "missed", seen)
         elif before != seen:
             answers.say(pin, "changed", seen)
         elif pin not in pins._said:

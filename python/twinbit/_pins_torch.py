@@ -265,7 +265,9 @@ def _flag_state(pin, value, answers):
             answers.say(pin, "changed" if asked is not None else "missed", value, where)
         return
     first = pins._first.setdefault(pin, value)
-    if pins._request(pin) == "keep" and value != first:
+    if pin == "cpu.torch_interop_threads" and asked is None and value != first:  # torch counts them anew until its pool begins
+        answers.say(pin, "held" if pins._request(pin) == "keep" else "read", f"{value}, of the CPUs left to the process")
+    elif pins._request(pin) == "keep" and value != first:
         answers.say(pin, "changed", value, where)
     elif pins._request(pin) == "keep":
         answers.say(pin, "held", value)
@@ -325,7 +327,7 @@ def _told_in_order(loader, answers):
     asked, _ = pins._asked.get("data.in_order", (None, ""))
     more = f" (the job asked for {asked})" if asked is not None else ""
     state = "read" if wanted is None else "held" if str(bool(in_order)) == wanted else "job"
-    answers.say("data.in_order", state, f"{bool(in_order)}{more}")
+    answers.say("data.in_order", state, f"{bool(in_order)}{more}", pins._where() if state == "job" else "")
 
 
 def _told_loader(iterator, loader):
