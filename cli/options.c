@@ -209,6 +209,13 @@ static const struct tb_cli_option *find_option(const struct tb_cli_command *cmd,
     return NULL;
 }
 
+/* Taken for a forgotten value; who really means it writes --option=VALUE. */
+static bool is_option(const struct tb_cli_command *cmd, const char *arg)
+{
+    return strcmp(arg, "--") == 0 ||
+           (strncmp(arg, "--", 2) == 0 && find_option(cmd, arg, strcspn(arg, "=")));
+}
+
 /* One option at argv[*i]; advances *i past a value of its own */
 static bool parse_option(const struct tb_cli_command *cmd, int argc, char **argv, int *i,
                          void *values, int *status)
@@ -230,6 +237,11 @@ static bool parse_option(const struct tb_cli_command *cmd, int argc, char **argv
     if (o->kind != TB_CLI_FLAG && !value) {
         if (*i + 1 >= argc) {
             *status = tb_cli_usage(cmd, "option '%s' needs a value (%s)", o->name, o->value);
+            return false;
+        }
+        if (is_option(cmd, argv[*i + 1])) {
+            *status = tb_cli_usage(cmd, "option '%s' needs a value (%s), and '%s' is an option",
+                                   o->name, o->value, argv[*i + 1]);
             return false;
         }
         value = argv[++*i];

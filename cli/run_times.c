@@ -17,6 +17,7 @@ struct repeat {
     uint64_t differ[2];  /* runs that differ from the first: without, with stress */
     bool own_seed;       /* of the software device: the user has set one */
     bool control_failed; /* --poison: two runs that were alike were not equal */
+    bool recorded;       /* any run had an event */
 };
 
 static enum tb_status name_next(struct repeat *r, struct tb_error *err)
@@ -115,6 +116,7 @@ static int repeat_once(struct repeat *r, int worst, bool *stop)
     (void)fflush(stdout);
     static_assert(sizeof(r->now) == sizeof(result.trace), "a path of the collector");
     memcpy(r->now, result.trace, sizeof(r->now));
+    r->recorded = r->recorded || result.events;
     if (r->number == 1) {
         memcpy(r->first, r->now, sizeof(r->first));
         r->first_status = status;
@@ -206,6 +208,20 @@ static void print_stress(const struct repeat *r)
                (unsigned long long)r->differ[0], half - 1, (unsigned long long)r->differ[1], half);
 }
 
+/* What the job prints goes through untouched, and is nobody's to compare. */
+static void print_next(const struct repeat *r)
+{
+    if (r->recorded)
+        return;
+    if (r->run->poison)
+        printf("next: what the job prints is not compared; see yourself whether run 3, with 0x%02x "
+               "in fresh memory, printed what runs 1 and 2 did, with 0x%02x\n",
+               r->run->fill[1], r->run->fill[0]);
+    else
+        printf("next: what the job prints is not compared; 'twinbit bisect-pins --compare output "
+               "-- CMD' does that\n");
+}
+
 int tb_run_times(const struct tb_run *run)
 {
     struct repeat *r = calloc(1, sizeof(*r));
@@ -230,10 +246,13 @@ int tb_run_times(const struct tb_run *run)
     bool told =
         run->poison && r->number > 2 && status <= TB_EXIT_UNKNOWN && status != TB_EXIT_ERROR;
     if (told) {
-        status = tb_cli_flush(print_poison(r, r->control_failed ? status : worse(worst, status)));
+        status = print_poison(r, r->control_failed ? status : worse(worst, status));
+        print_next(r);
+        status = tb_cli_flush(status);
     } else if (!stop) {
         print_stress(r);
         print_verdict(worst, run->times);
+        print_next(r);
         status = tb_cli_flush(worst);
     }
 out:

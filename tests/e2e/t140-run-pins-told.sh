@@ -30,6 +30,17 @@ for pin in system.time system.time=1 system.rdtsc=1 nccl.channels=2; do
     contains err "can be seen, not held"
 done
 
+expect 2 "$TWINBIT" run --pin --force -- true
+contains err "option '--pin' needs a value (LIST), and '--force' is an option"
+expect 2 "$TWINBIT" run -o -- true
+contains err "option '--output' needs a value"
+
+# nothing of torch or CUDA: what the job prints is not compared, and who does that is said
+expect 3 "$TWINBIT" run --quiet --force -n 2 -o n.twinbit -- echo hello
+contains out "next: what the job prints is not compared; 'twinbit bisect-pins --compare output -- CMD' does that"
+expect 3 "$TWINBIT" run --quiet --force --poison 0xa5,0x5a -o n.twinbit -- echo hello
+contains out "with 0x5a in fresh memory, printed what runs 1 and 2 did, with 0xa5"
+
 need_torch
 cat >arrivals.py <<'PY'
 import torch
