@@ -61,8 +61,8 @@ def _run_the_jobs_own():
 
     places = [p for p in sys.path if os.path.abspath(p or ".") != _FOLDER]
     spec = PathFinder.find_spec("sitecustomize", places)
-    if spec is None or spec.loader is None:
-        return
+    if spec is None or spec.loader is None:  # it has none: site takes this word for it, and nothing of that name is left
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
     from _frozen_importlib import module_from_spec
 
     module = module_from_spec(spec)
