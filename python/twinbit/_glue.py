@@ -18,6 +18,15 @@ _state = None
 _pytap = None  # the Python tap, where the C++ one could not be compiled
 
 
+def _hide(error):
+    """Takes our own frames off the head of its traceback: the job's is as without us. A bare `raise` must follow, in the
+    function that the job called (Python 3.11 and later)."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    error.__traceback__ = trace
+
+
 class _Loader:
     """A loader that runs the original one, then our hook, then puts the original back in place."""
 
@@ -196,6 +205,9 @@ def _after_module(mod):
         push(entry[1] if entry is not None and entry[0]() is self else learn(self))
         try:
             return inner(self, *args, **kwargs)
+        except BaseException as error:
+            _hide(error)
+            raise
         finally:
             pop()
 
@@ -217,7 +229,12 @@ def _after_optim(mod):
             if _compiling():
                 return hooked(*args, **kwargs)
             _lib.twinbit_optimizer(1)
-            result = hooked(*args, **kwargs)
+            try:
+                result = hooked(*args, **kwargs)
+            except BaseException as error:
+                _lib.twinbit_optimizer(0)
+                _hide(error)
+                raise
             _lib.twinbit_optimizer(0)
             if not _state.manual_steps:
                 _end_step(args[0], None)
@@ -241,6 +258,9 @@ def _after_dataloader(module):
         _lib.twinbit_suppress(1)
         try:
             return inner(self, *args, **kwargs)
+        except BaseException as error:
+            _hide(error)
+            raise
         finally:
             _lib.twinbit_suppress(-1)
 
@@ -427,7 +447,11 @@ def _after_triton(module):
     @functools.wraps(inner)
     def _init_handles(self):
         loaded = getattr(self, "module", None) is not None
-        inner(self)
+        try:
+            inner(self)
+        except BaseException as error:
+            _hide(error)
+            raise
         if loaded:
             return
         try:
@@ -453,6 +477,9 @@ def _quietly(owner, method, of):
         _lib.twinbit_suppress(1)
         try:
             return inner(self, *args, **kwargs)
+        except BaseException as error:
+            _hide(error)
+            raise
         finally:
             _lib.twinbit_suppress(-1)
 
@@ -476,7 +503,11 @@ def _after_inductor_heuristics(module):
 
     @functools.wraps(inner)
     def make_launcher(self):
-        launcher = inner(self)
+        try:
+            launcher = inner(self)
+        except BaseException as error:
+            _hide(error)
+            raise
         try:
             constants = dict(self.compile_meta.get("constants") or {})
             constants.update(self.config.kwargs)
@@ -505,7 +536,11 @@ def _after_cuda_graphs(module):
             seen = cuda()
             _cover(0 if seen else 1, "graph", "CUDAGraph.replay", "its operators are not seen when it is replayed" +
                    ("; its kernels are, as one launch of a graph" if seen else ""))
-        return inner(self)
+        try:
+            return inner(self)
+        except BaseException as error:
+            _hide(error)
+            raise
 
     module.CUDAGraph.replay = replay
 
