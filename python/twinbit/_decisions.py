@@ -28,6 +28,7 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
 
 _local = _Local()
 _functions = None  # of the library; False: there is none
+_pins = sys.modules["_twinbit_pins"]  # at the end of the interpreter it is not to be found any more
 _generation = 0  # forks since the program started, as this process counts them
 _late = 0  # waits for what did not come
 _lines = {}  # (kind, name, line of the job) -> how many of them there
@@ -35,13 +36,13 @@ _bytes = 0  # written by this process
 
 
 def _ctypes():
-    return sys.modules["_twinbit_pins"].ctypes_of_python()
+    return _pins.ctypes_of_python()
 
 
 def _load():
     """The library is in the process, or it is not: it was preloaded."""
     global _functions
-    _functions = sys.modules["_twinbit_pins"].preloaded("twinbit_pins_decides", lambda c: {
+    _functions = _pins.preloaded("twinbit_pins_decides", lambda c: {
         "twinbit_pins_decides": (c.c_int, []),
         "twinbit_pins_thread": (c.c_uint64, []),
         "twinbit_pins_decide": (c.c_int, [c.c_uint, c.c_uint64, c.c_uint32, c.c_uint64, c.c_char_p, c.c_uint32]),
@@ -149,12 +150,12 @@ def _is_library(name):
 
 def hide(error):
     """Our frames at the head of its traceback; a bare `raise` must follow, in the function that the job or Python called."""
-    sys.modules["_twinbit_pins"]._hide(error)
+    _pins._hide(error)
 
 
 def where():
     """The line of the job's: neither ours, nor Python's, nor torch's."""
-    return sys.modules["_twinbit_pins"].line_of_job(_is_library) or "?"
+    return _pins.line_of_job(_is_library) or "?"
 
 
 def _clean(text):

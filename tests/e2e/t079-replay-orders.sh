@@ -11,7 +11,7 @@ import concurrent.futures, multiprocessing, multiprocessing.pool, threading, tim
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 
 def slow(i):
-    time.sleep(int(open("/proc/sys/kernel/random/uuid").read()[:4], 16) % 97 / 4000)
+    time.sleep((time.perf_counter_ns() * 40503 >> 8 & 0xFFFF) % 97 / 4000)
     if i % 5 == 3:
         raise ValueError(i)
     return i

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 from torch.utils.data.distributed import DistributedSampler
 
-def chance():  # what the system gives nobody twice, and no pin answers
-    return int(open("/proc/sys/kernel/random/uuid").read()[:4], 16)
+def chance():  # of the monotonic clock, which no pin answers
+    return (time.perf_counter_ns() * 40503 >> 8 & 0xFFFF)
 
 class Rows(Dataset):
     def __init__(self, n):

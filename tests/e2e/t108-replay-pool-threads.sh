@@ -16,7 +16,7 @@ def begin():
     local.rng = random.Random(next(made))
 
 def odd():
-    time.sleep(int(open("/proc/sys/kernel/random/uuid").read()[:4], 16) % 97 / 10000)
+    time.sleep((time.perf_counter_ns() * 40503 >> 8 & 0xFFFF) % 97 / 10000)
 
 def draw(i):
     odd()

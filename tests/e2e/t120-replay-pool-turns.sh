@@ -10,7 +10,7 @@ import sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 local = threading.local()
 def odd():
-    time.sleep(int(open("/proc/sys/kernel/random/uuid").read()[:4], 16) % 97 / 20000)
+    time.sleep((time.perf_counter_ns() * 40503 >> 8 & 0xFFFF) % 97 / 20000)
 def leaf(i):
     local.turn = getattr(local, "turn", 0) + 1
     odd()

@@ -5,7 +5,7 @@ cat >job.py <<'END'
 import sys, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 def slow(i):
-    time.sleep(int(open("/proc/sys/kernel/random/uuid").read()[:4], 16) % 97 / 5000)
+    time.sleep((time.perf_counter_ns() * 40503 >> 8 & 0xFFFF) % 97 / 5000)
     return i
 with ThreadPoolExecutor(8) as ex:
     print([f.result() for f in as_completed([ex.submit(slow, i) for i in range(8)])])
