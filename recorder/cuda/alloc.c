@@ -170,15 +170,66 @@ void tb_cu_alloc_add(uint64_t base, uint64_t bytes, int device, uint8_t kind)
         add(&l, a);
 }
 
-void tb_cu_alloc_remove(uint64_t base)
+/* Onto the chain @to: taken out, and not given back. */
+static struct tb_cu_alloc *lift_range(const struct list *l, uint64_t base, uint64_t bytes,
+                                      bool block, struct tb_cu_alloc *to)
+{
+    uint32_t from = base ? upper(l, base - 1) : 0, end = from;
+
+    for (; end < *l->count && (*l->array)[end]->base - base < bytes; end++) {
+        struct tb_cu_alloc *a = (*l->array)[end];
+        a->lifted = a->ordinal;
+        a->ordinal = 0;
+        a->lifted_block = block;
+        tb_cu_alloc_changed(a);
+        a->next_free = to;
+        to = a;
+    }
+    if (end > from) {
+        tb_cu.alloc_changes++;
+        memmove(*l->array + from, *l->array + end, (*l->count - end) * sizeof(**l->array));
+        *l->count -= end - from;
+    }
+    return to;
+}
+
+struct tb_cu_alloc *tb_cu_alloc_lift_range(uint64_t base, uint64_t bytes)
 {
     struct list l = allocations(), b = blocks();
-    struct tb_cu_alloc *a = at(&l, base);
+    struct tb_cu_alloc *chain = lift_range(&b, base, bytes, true, NULL);
 
-    if (!a || a->base != base)
-        return;
-    remove_range(&b, base, a->bytes);
-    remove_range(&l, base, 1);
+    return lift_range(&l, base, bytes, false, chain);
+}
+
+struct tb_cu_alloc *tb_cu_alloc_lift(uint64_t base)
+{
+    struct list l = allocations();
+    const struct tb_cu_alloc *a = at(&l, base);
+
+    return a && a->base == base ? tb_cu_alloc_lift_range(base, a->bytes) : NULL;
+}
+
+void tb_cu_alloc_settle(struct tb_cu_alloc *chain, bool gone)
+{
+    struct list l = allocations(), b = blocks();
+
+    while (chain) {
+        struct tb_cu_alloc *a = chain;
+        chain = a->next_free;
+        a->next_free = NULL;
+        if (gone) {
+            give_back(a);
+            continue;
+        }
+        a->ordinal = a->lifted;
+        tb_cu_alloc_changed(a);
+        add(a->lifted_block ? &b : &l, a);
+    }
+}
+
+void tb_cu_alloc_remove(uint64_t base)
+{
+    tb_cu_alloc_settle(tb_cu_alloc_lift(base), true);
 }
 
 void tb_cu_alloc_remove_of(CUcontext context, uint64_t code, int device)
@@ -194,14 +245,6 @@ void tb_cu_alloc_remove_of(CUcontext context, uint64_t code, int device)
             remove_at(&l, i);
         }
     }
-}
-
-void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes)
-{
-    struct list l = allocations(), b = blocks();
-
-    remove_range(&b, base, bytes);
-    remove_range(&l, base, bytes);
 }
 
 void tb_cu_alloc_changed_of(int device)

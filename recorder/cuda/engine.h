@@ -159,6 +159,8 @@ struct tb_cu_alloc {
     struct tb_cu_alloc *next_free;
     uint64_t base, bytes;
     uint64_t ordinal; /* in the process, from 1; never used again; 0: it is gone */
+    uint64_t lifted;  /* its ordinal while the driver is asked to take it back */
+    bool lifted_block;
     uint32_t version; /* grows when something changes by which an access to it may look different */
     int device;
     uint8_t kind;   /* enum tb_cu_memory */
@@ -768,8 +770,13 @@ void tb_cu_alloc_mapped(uint64_t base, uint64_t handle);
 /** tb_cu_alloc_remove_of - all that end with @context, or with @code, or that are @device's; NULL,
  * 0 and -1: nothing of the kind */
 void tb_cu_alloc_remove_of(CUcontext context, uint64_t code, int device);
-/** tb_cu_alloc_remove_range - all that begin in [@base, @base + @bytes) */
-void tb_cu_alloc_remove_range(uint64_t base, uint64_t bytes);
+/** tb_cu_alloc_lift - takes what begins at @base out, with its blocks, so that nobody finds it; the
+ * chain for tb_cu_alloc_settle(), NULL: there is nothing */
+struct tb_cu_alloc *tb_cu_alloc_lift(uint64_t base);
+/** tb_cu_alloc_lift_range - all that begin in [@base, @base + @bytes) */
+struct tb_cu_alloc *tb_cu_alloc_lift_range(uint64_t base, uint64_t bytes);
+/** tb_cu_alloc_settle - @gone: given back, else they are as before */
+void tb_cu_alloc_settle(struct tb_cu_alloc *chain, bool gone);
 void tb_cu_block(int device, uint64_t base, uint64_t bytes);
 /** struct tb_cu_piece - a block inside an allocation, or (NULL) what no block covers */
 struct tb_cu_piece {

@@ -127,11 +127,25 @@ static void add_async(uint64_t base, uint64_t bytes, CUstream stream, bool per_t
     }
 }
 
-static void take(uint64_t base)
+/* Gone before the driver takes it, as it may give the same place to another thread at once; back
+ * again if the driver has refused. */
+static void take(struct tb_cuda_call *c, uint64_t base)
 {
     tb_cu_lock();
-    tb_cu_alloc_remove(base);
+    *c->user = HANDLE(tb_cu_alloc_lift(base));
     tb_cu_unlock();
+}
+
+static void settle(struct tb_cuda_call *c)
+{
+    struct tb_cu_alloc *chain = (struct tb_cu_alloc *)(uintptr_t)*c->user;
+
+    if (!chain)
+        return;
+    tb_cu_lock();
+    tb_cu_alloc_settle(chain, c->result == CUDA_SUCCESS);
+    tb_cu_unlock();
+    *c->user = 0;
 }
 
 /* Another process's memory: how much it is, only the driver knows. */
@@ -183,36 +197,36 @@ void tb_cu_memory_enter(struct tb_cuda_call *c)
     case TB_CUDA_cuMemFree_v2: {
         PARAMS(cuMemFree_v2);
         may_wait();
-        take(p->dptr);
+        take(c, p->dptr);
         break;
     }
     case TB_CUDA_cuMemFreeAsync:
     case TB_CUDA_cuMemFreeAsync_ptsz: {
         PARAMS(cuMemFreeAsync);
-        take(p->dptr);
+        take(c, p->dptr);
         break;
     }
     case TB_CUDA_cuMemFreeHost: {
         PARAMS(cuMemFreeHost);
         may_wait();
-        take((uint64_t)(uintptr_t)p->p);
+        take(c, (uint64_t)(uintptr_t)p->p);
         break;
     }
     case TB_CUDA_cuMemHostUnregister: {
         PARAMS(cuMemHostUnregister);
         may_wait();
-        take((uint64_t)(uintptr_t)p->p);
+        take(c, (uint64_t)(uintptr_t)p->p);
         break;
     }
     case TB_CUDA_cuIpcCloseMemHandle: {
         PARAMS(cuIpcCloseMemHandle);
-        take(p->dptr);
+        take(c, p->dptr);
         break;
     }
     case TB_CUDA_cuMemUnmap: {
         PARAMS(cuMemUnmap);
         tb_cu_lock();
-        tb_cu_alloc_remove_range(p->ptr, p->size);
+        *c->user = HANDLE(tb_cu_alloc_lift_range(p->ptr, p->size));
         tb_cu_unlock();
         break;
     }
@@ -242,6 +256,7 @@ static void host_memory(struct tb_cuda_call *c)
 
 void tb_cu_memory_exit(struct tb_cuda_call *c)
 {
+    settle(c);
     if (c->result != CUDA_SUCCESS)
         return;
     switch (c->id) {
@@ -300,13 +315,23 @@ void tb_cu_memory_exit(struct tb_cuda_call *c)
 
 /* ---------------------------------------------------------------- contexts */
 
+/* Drivers refuse to destroy these: what is known of them is kept until one has not. */
+static bool is_primary(CUcontext context)
+{
+    for (int i = 0; i < TB_CU_DEVICES; i++)
+        if (context && tb_cu.primary[i] == context)
+            return true;
+    return false;
+}
+
 void tb_cu_context_enter(struct tb_cuda_call *c)
 {
     switch (c->id) {
     case TB_CUDA_cuCtxDestroy:
     case TB_CUDA_cuCtxDestroy_v2: {
         PARAMS(cuCtxDestroy);
-        tb_cu_ctx_forget(p->ctx);
+        if (p->ctx && !is_primary(p->ctx))
+            tb_cu_ctx_forget(p->ctx);
         break;
     }
     case TB_CUDA_cuDevicePrimaryCtxReset:
@@ -367,13 +392,19 @@ void tb_cu_context_exit(struct tb_cuda_call *c)
             tb_cu.primary[p->dev] = *p->pctx;
         break;
     }
+    case TB_CUDA_cuCtxDestroy:
+    case TB_CUDA_cuCtxDestroy_v2: {
+        PARAMS(cuCtxDestroy);
+        if (is_primary(p->ctx))
+            tb_cu_ctx_forget(p->ctx);
+        tb_cu_late(moved, 0, 0);
+        break;
+    }
     case TB_CUDA_cuCtxSetCurrent:
     case TB_CUDA_cuCtxCreate:
     case TB_CUDA_cuCtxCreate_v2:
     case TB_CUDA_cuCtxCreate_v3:
     case TB_CUDA_cuCtxCreate_v4:
-    case TB_CUDA_cuCtxDestroy:
-    case TB_CUDA_cuCtxDestroy_v2:
     case TB_CUDA_cuCtxPushCurrent_v2:
     case TB_CUDA_cuCtxPopCurrent_v2:
         tb_cu_late(moved, 0, 0);
