@@ -210,12 +210,15 @@ static void alias_kernel(uint64_t from, uint64_t to)
 
 /* The host asked for a variable's address: from here on it has its name, and not only once a kernel
  * that uses it is known. */
-static void variable(uint64_t code, const char *name, CUdeviceptr address, size_t bytes)
+/* @flags: what the call itself says of it */
+static void variable(uint64_t code, const char *name, uint32_t flags, CUdeviceptr address,
+                     size_t bytes)
 {
     tb_cu_here();
     tb_cu_lock();
     const struct tb_cu_code *c = tb_cu_map_get(&tb_cu.codes, code);
-    (void)tb_cu_variable(c ? c->handle : code, name, tb_cu_global_flags(c, name), address, bytes);
+    flags |= tb_cu_global_flags(c, name);
+    (void)tb_cu_variable(c ? c->handle : code, name, flags, address, bytes);
     tb_cu_unlock();
 }
 
@@ -247,13 +250,22 @@ void tb_cu_module_exit(struct tb_cuda_call *c)
     case TB_CUDA_cuModuleGetGlobal_v2: {
         PARAMS(cuModuleGetGlobal_v2);
         if (p->dptr && p->bytes)
-            variable(HANDLE(p->hmod), p->name, *p->dptr, *p->bytes);
+            variable(HANDLE(p->hmod), p->name, 0, *p->dptr, *p->bytes);
         break;
     }
     case TB_CUDA_cuLibraryGetGlobal: {
         PARAMS(cuLibraryGetGlobal);
         if (p->dptr && p->bytes)
-            variable(HANDLE(p->library), p->name, *p->dptr, *p->bytes);
+            variable(HANDLE(p->library), p->name, 0, *p->dptr, *p->bytes);
+        break;
+    }
+    case TB_CUDA_cuLibraryGetManaged: { /* as a runtime does for what kernels get as an argument
+                                           only */
+        PARAMS(cuLibraryGetManaged);
+        if (p->dptr && p->bytes) {
+            __atomic_store_n(&tb_cu.shared, 1, __ATOMIC_RELAXED);
+            variable(HANDLE(p->library), p->name, TB_GLOBAL_MANAGED, *p->dptr, *p->bytes);
+        }
         break;
     }
     default:
