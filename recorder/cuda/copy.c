@@ -350,7 +350,7 @@ void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint
 
     bool whole = w->kind == TB_EV_GRAPH, from_host = src_bytes && is_hosts(tb_cu_alloc_at(src));
 
-    w->leaves = to_host && (!rows || rows->width) && !whole;
+    w->leaves = to_host && src_bytes && (!rows || rows->width) && !whole;
     if (to_host && !w->leaves && src_bytes && !from_host) {
         tb_cu_fill_unhashed();
         w->left_unhashed = true;
@@ -361,8 +361,8 @@ void tb_cu_add_copy(struct tb_cu_work *w, uint64_t dst, uint64_t dst_bytes, uint
         w->fed = true;
     if (w->leaves && rows)
         only_rows(w, before, rows, src_bytes);
-    /* what arrives in memory of the host is the host's; nobody on the device reads it by a copy */
-    if (dst_bytes && !to_host)
+    /* what a copy brings to memory of the host is the host's; a set is the device's own write */
+    if (dst_bytes && (!to_host || !src_bytes))
         tb_cu_add_range(w, 'w', dst, dst_bytes, "dst");
 }
 
