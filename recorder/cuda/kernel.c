@@ -282,7 +282,8 @@ static void tell(const struct tb_cu_kernel *k)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name,
                     "its parameters cannot be known: this driver does not tell them");
     if (flags & TB_KERNEL_HEAP)
-        tb_cu_cover(0, TB_REC_NO_SEQ, "cuda", k->name, "uses the heap or printf of the device");
+        tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", k->name,
+                    "what it prints, or keeps in the device's heap, is not hashed");
 }
 
 static void ask(struct tb_cu_kernel *k)
