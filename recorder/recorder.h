@@ -190,6 +190,9 @@ struct tb_rec_api {
     /** alloc_new - a number for an allocation, from 1; all taps of a process draw from one counter
      */
     uint64_t (*alloc_new)(void);
+    /** maker - the calling thread as libtwinbit_pins.so knows it, which does not depend on who runs
+     * first (preload/log.h); 0: that library is not there */
+    uint64_t (*maker)(void);
     /** paused - the user wants nothing recorded now (a signal to twinbit, twinbit.h) */
     bool (*paused)(void);
     /** slots - hand the memfd of a slot table (wire.h) to the collector; @fd stays the caller's */

@@ -139,6 +139,24 @@ static uint64_t alloc_new(void)
     return __atomic_add_fetch(&tb_rt.allocs, 1, __ATOMIC_RELAXED);
 }
 
+static uint64_t nobody(void)
+{
+    return 0;
+}
+
+static uint64_t maker(void)
+{
+    static uint64_t (*thread)(void); /* found once, by whoever comes first */
+    uint64_t (*found)(void) = __atomic_load_n(&thread, __ATOMIC_RELAXED);
+
+    if (tb_unlikely(!found)) {
+        *(void **)&found = tb_rt_real_dlsym(RTLD_DEFAULT, "twinbit_pins_thread");
+        found = found ? found : nobody;
+        __atomic_store_n(&thread, found, __ATOMIC_RELAXED);
+    }
+    return found();
+}
+
 static bool paused(void)
 {
     return (tb_rt.bell && __atomic_load_n(&tb_rt.bell->paused, __ATOMIC_RELAXED)) ||
@@ -201,6 +219,7 @@ void tb_rt_shared_init(struct tb_rec_api *api)
     api->cuda = cuda;
     api->cuda_is = cuda_is;
     api->alloc_new = alloc_new;
+    api->maker = maker;
     api->paused = paused;
     api->slots = slots;
     api->snapshot_fd = snapshot_fd;

@@ -137,6 +137,13 @@ static void add(const struct list *l, struct tb_cu_alloc *a)
     tb_cu.alloc_changes++;
 }
 
+static uint64_t maker(void)
+{
+    uint64_t known = tb_cu.api->maker();
+
+    return known ? known : tb_cu_is_main_thread() ? TB_CU_MAIN_THREAD : TB_CU_OTHER_THREAD;
+}
+
 struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind)
 {
     struct tb_cu_alloc *a = tb_cu.free_allocs;
@@ -152,6 +159,8 @@ struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, u
                                   .bytes = bytes,
                                   .version = a->version + 1,
                                   .ordinal = tb_cu.api->alloc_new(),
+                                  .maker = maker(),
+                                  .tid = tb_cu_thread(),
                                   .device = device,
                                   .kind = kind,
                                   .context = tb_cu_tls.context,

@@ -159,7 +159,9 @@ struct tb_cu_alloc {
     struct tb_cu_alloc *next_free;
     uint64_t base, bytes;
     uint64_t ordinal; /* in the process, from 1; never used again; 0: it is gone */
-    uint64_t lifted;  /* its ordinal while the driver is asked to take it back */
+    uint64_t maker; /* the thread, equal in equal runs; TB_CU_OTHER_THREAD: it is not known which */
+    uint32_t tid;   /* of it */
+    uint64_t lifted; /* its ordinal while the driver is asked to take it back */
     bool lifted_block;
     uint32_t version; /* grows when something changes by which an access to it may look different */
     int device;
@@ -575,6 +577,7 @@ struct tb_cu_state {
     struct tb_cu_stream *sole; /* in which work was queued first */
     bool several;              /* and ever in others */
     bool busy;                 /* a step ends; atomic */
+    bool by_chance;            /* some of it is of threads that cannot be told apart */
     uint64_t step;             /* grows with each */
     uint32_t names;            /* given by twinbit.h; 0 again when none is left */
     uint32_t unsafe;           /* allocations that are not hashed */

@@ -5,7 +5,8 @@
  * A hash is queued in the stream that wrote the memory last: behind all that wrote it, if streams
  * were ordered, and before what that stream does next. Nothing waits for it. What other streams
  * wrote at the same time, or write before they know of the hash, may tear it: a row, and such
- * memory is in an event of its own, whose site says so.
+ * memory is in an event of its own, whose site says so. So is memory of threads that cannot be told
+ * apart: which of it is which is chance.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -57,7 +58,13 @@ static void add(struct tb_cu_alloc *a, bool named)
         s->unsafe++;
 }
 
-/* By ordinal, which is equal in equal runs: addresses are not. */
+/* By thread and ordinal, for the ordinals of one thread have an order that is equal in equal runs:
+ * addresses have none, and threads allocate by chance among each other. */
+static bool is_before(const struct tb_cu_alloc *a, const struct tb_cu_alloc *b)
+{
+    return a->maker != b->maker ? a->maker < b->maker : a->ordinal < b->ordinal;
+}
+
 static void sort(struct tb_cu_alloc **list, uint32_t n)
 {
     uint32_t gap = 1;
@@ -68,7 +75,7 @@ static void sort(struct tb_cu_alloc **list, uint32_t n)
         for (uint32_t i = gap; i < n; i++) {
             struct tb_cu_alloc *a = list[i];
             uint32_t k = i;
-            for (; k >= gap && list[k - gap]->ordinal > a->ordinal; k -= gap)
+            for (; k >= gap && is_before(a, list[k - gap]); k -= gap)
                 list[k] = list[k - gap];
             list[k] = a;
         }
@@ -85,6 +92,23 @@ static bool any_named(void)
     return false;
 }
 
+/* Memory of several threads that nobody can tell apart: which of it comes first is chance. */
+static bool is_by_chance(void)
+{
+    const struct tb_cu_state *s = &tb_cu.state;
+    uint32_t tid = 0;
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct tb_cu_alloc *a = s->list[i];
+        if (a->maker != TB_CU_OTHER_THREAD)
+            continue;
+        if (tid && a->tid != tid)
+            return true;
+        tid = a->tid;
+    }
+    return false;
+}
+
 /* Into tb_cu.state.list. Blocks without a name are parts of their allocation. Under the lock.
  * Returns: is it known what was written? Not where names have held until now. */
 static bool collect(void)
@@ -97,6 +121,7 @@ static bool collect(void)
     for (uint32_t i = 0; named && i < tb_cu.blocks; i++)
         add(tb_cu.block[i], named);
     sort(tb_cu.state.list, tb_cu.state.n);
+    tb_cu.state.by_chance = is_by_chance();
     if (!named)
         tb_cu.state.names = 0;
     return known;
@@ -249,7 +274,8 @@ static void fill(struct tb_cu_work *w, struct place *place, uint32_t *at, bool t
     tb_cu_lock();
     for (; *at < tb_cu.state.n && w->n < TB_CU_ACCESSES; ++*at) {
         struct tb_cu_alloc *a = tb_cu.state.list[*at];
-        if (!a->ordinal || place_of(a, &place[w->n]) != torn)
+        bool odd = tb_cu.state.by_chance && a->maker == TB_CU_OTHER_THREAD;
+        if (!a->ordinal || (place_of(a, &place[w->n]) || odd) != torn)
             continue;
         struct tb_cu_access *x = &w->access[w->n++];
         *x = (struct tb_cu_access){.alloc = a,
@@ -316,6 +342,11 @@ static void record_state(void)
     if (!known)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "state",
                     "all memory with names was freed: what else the step wrote is not hashed");
+    if (tb_cu.state.by_chance)
+        tb_cu_cover(
+            1, TB_REC_NO_SEQ, "cuda", "state",
+            "memory that several threads have allocated has no names that are equal in equal "
+            "runs: 'twinbit run --pin observe' tells threads apart, twinbit_tensor() names it");
     if (tb_cu.state.unsafe)
         tb_cu_cover(1, TB_REC_NO_SEQ, "cuda", "state",
                     "managed or mapped memory is not hashed when a step ends");
