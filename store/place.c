@@ -127,3 +127,8 @@ char *tb_place_join(const char *a, const char *b)
 
     return asprintf(&out, "%s%s", a, b) < 0 ? NULL : out;
 }
+
+char *tb_place_sqlite(const char *path)
+{
+    return tb_place_join(path[0] == '/' ? "" : "./", path);
+}

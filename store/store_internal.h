@@ -107,5 +107,8 @@ void tb_replaced_drop(const char *path);
 
 /** tb_place_join - malloc'ed @a followed by @b; NULL: no memory */
 char *tb_place_join(const char *a, const char *b);
+/** tb_place_sqlite - malloc'ed name of @path for SQLite, to which ":memory:" and "file:..." are no
+ * files; NULL: no memory */
+char *tb_place_sqlite(const char *path);
 
 #endif

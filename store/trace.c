@@ -181,7 +181,7 @@ static enum tb_status open_database(struct tb_trace *t, const struct head *h, st
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY, rc;
     const char *vfs = NULL;
-    char *path = NULL;
+    char *path = NULL, *name;
     enum tb_status st = TB_OK;
 
     if (h->journal_file && !h->locked) {
@@ -193,7 +193,9 @@ static enum tb_status open_database(struct tb_trace *t, const struct head *h, st
         vfs = t->vfs.name;
     }
     if (st == TB_OK) {
-        rc = sqlite3_open_v2(path ? path : t->path, &t->db, flags, vfs);
+        name = tb_place_sqlite(path ? path : t->path);
+        rc = name ? sqlite3_open_v2(name, &t->db, flags, vfs) : SQLITE_NOMEM;
+        free(name);
         if (rc == SQLITE_OK)
             rc = sqlite3_extended_result_codes(t->db, 1);
         if (rc == SQLITE_OK)

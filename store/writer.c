@@ -227,8 +227,11 @@ static const char setup[] = "PRAGMA page_size=" TEXT(
 
 static int open_database(struct tb_store *s)
 {
-    int rc = sqlite3_open_v2(s->record, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    char *name = tb_place_sqlite(s->record);
+    int rc = name ? sqlite3_open_v2(name, &s->db, flags, NULL) : SQLITE_NOMEM;
 
+    free(name);
     if (rc == SQLITE_OK)
         rc = sqlite3_extended_result_codes(s->db, 1);
     if (rc == SQLITE_OK)
