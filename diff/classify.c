@@ -224,6 +224,11 @@ static void say_unexplained(const struct report_builder *rb, struct root *r, con
             "'%.80s' is memory that the host may write, too, and was not hashed: it may differ "
             "(--inputs)",
             r->input);
+    if (r->r.launch.known && r->r.tensor.mode == 'w' && strcmp(r->r.tensor.device, "cpu") == 0)
+        evidence(r,
+                 "'%.80s' is memory of the host, which may have written there before it was hashed "
+                 "behind the kernel",
+                 r->r.tensor.argument);
     else if (r->fresh_input)
         evidence(r,
                  "'%s' holds bytes that no recorded operator wrote and that were not hashed: they "

@@ -47,13 +47,13 @@
 
 #include "tests/recorder/cuda/driver.h"
 
-static const char ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".global .attribute(.managed) .align 4 .b8 shared[256];\n"
-    ".visible .entry put(.param .u64 p, .param .u32 x) {\n"
-    " .reg .b32 %r<3>; .reg .b64 %d<4>;\n"
-    " ld.param.u64 %d0, [p]; ld.param.u32 %r1, [x]; mov.u32 %r0, %tid.x;\n"
-    " mul.wide.u32 %d1, %r0, 4; add.u64 %d2, %d0, %d1; st.global.u32 [%d2], %r1; ret; }\n";
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                          ".global .attribute(.managed) .align 4 .b8 shared[256];\n"
+                          ".visible .entry put(.param .u64 p, .param .u32 x) {\n"
+                          " .reg .b32 %r<3>; .reg .b64 %d<4>;\n"
+                          " ld.param.u64 %d0, [p]; ld.param.u32 %r1, [x]; mov.u32 %r0, %tid.x;\n"
+                          " mul.wide.u32 %d1, %r0, 4; add.u64 %d2, %d0, %d1; xor.b32 %r1, %r1, 0;\n"
+                          " st.global.u32 [%d2], %r1; ret; }\n";
 
 struct job {
     CUlibrary library;
