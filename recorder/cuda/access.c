@@ -188,13 +188,11 @@ bool tb_cu_unordered(const struct tb_cu_work *w, const struct tb_cu_access *a)
            unordered(w, &a->alloc->read, a->offset, a->bytes);
 }
 
-void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a)
+static void note_use(struct tb_cu_work *w, const struct tb_cu_access *a, struct tb_cu_alloc *alloc)
 {
-    struct tb_cu_uses *uses = a->mode == 'w' ? &a->alloc->write : &a->alloc->read;
-
-    if (!w->order || (a->mode == 'r' && !(tb_cu.config->flags & TB_CFG_INPUTS)))
-        return;
+    struct tb_cu_uses *uses = a->mode == 'w' ? &alloc->write : &alloc->read;
     uint32_t stream = w->order->index;
+
     uses->several =
         uses->several || stream == TB_CU_STREAMS - 1 || (uses->n && uses->stream != stream);
     uses->stream = stream;
@@ -209,6 +207,23 @@ void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a)
     use->guessed = a->guessed;
     use->pointed = a->by_pointer && !a->guessed;
     uses->last = (uint8_t)(use - uses->use);
+}
+
+/* The same memory has other addresses, too. */
+static tb_cold void note_aliases(struct tb_cu_work *w, const struct tb_cu_access *a)
+{
+    for (uint32_t i = 0; i < tb_cu.allocs; i++)
+        if (tb_cu.alloc[i] != a->alloc && tb_cu.alloc[i]->ordinal == a->ordinal)
+            note_use(w, a, tb_cu.alloc[i]);
+}
+
+void tb_cu_note_use(struct tb_cu_work *w, const struct tb_cu_access *a)
+{
+    if (!w->order || (a->mode == 'r' && !(tb_cu.config->flags & TB_CFG_INPUTS)))
+        return;
+    note_use(w, a, a->alloc);
+    if (tb_unlikely(a->alloc->alias))
+        note_aliases(w, a);
 }
 
 /* Where the next access is made; put() keeps it. */
@@ -340,15 +355,57 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
         tb_cu_unsure(w, address);
         return false;
     }
-    *access = (struct tb_cu_access){.word = word,
-                                    .dtype = dtype,
-                                    .name = name,
-                                    .pointer = address - a->base,
-                                    .by_pointer = bytes == 0};
+    *access = (struct tb_cu_access){
+        .word = word, .dtype = dtype, .name = name, .pointer = address - a->base};
+    access->by_pointer = bytes == 0;
     bool guessed = extent_of(w, a, mode, address - a->base, &from, &bytes);
     access_of(w, a, mode, from, bytes, guessed, access);
     put(w, access);
+    if (tb_unlikely(a->mapped && access->by_pointer && from + bytes == a->bytes))
+        tb_cu_add_behind(w, access, a->base + a->bytes);
     return true;
+}
+
+/* What of mapping @a, from @offset on, the pointer may be for; false: not for what is behind. */
+static bool add_next(struct tb_cu_work *w, const struct tb_cu_access *like, struct tb_cu_alloc *a,
+                     uint64_t offset)
+{
+    struct tb_cu_access spare, *access = next_access(w, &spare);
+    uint64_t run = tb_cu_run(a->base + offset), from = offset;
+    uint64_t bytes = tb_cu_until_bound(a, offset, run);
+
+    if (parts(w, a, like->mode, TB_CU_BEFORE_IT, from, bytes))
+        bytes = tb_cu_until_bound(a, offset, run);
+    if (w->cuts)
+        tb_cu_cut(w->cuts, a->ordinal, TB_CU_BEFORE_IT, &from, &bytes);
+    if (!bytes)
+        return false;
+    *access = (struct tb_cu_access){
+        .word = like->word, .dtype = like->dtype, .pointer = TB_CU_BEFORE_IT, .by_pointer = true};
+    access_of(w, a, like->mode, from, bytes, !a->split, access);
+    put(w, access);
+    return bytes == run;
+}
+
+/* A block of a caching allocator is a buffer of its own, a named part may not be. What is read
+ * leaves room for what is written. */
+void tb_cu_add_behind(struct tb_cu_work *w, const struct tb_cu_access *like, uint64_t address)
+{
+    const struct tb_cu_access first = *like; /* it may lie where the next one is made */
+    uint32_t room = TB_CU_ACCESSES / 4 * (like->mode == 'w' ? 3 : 1);
+    struct tb_cu_alloc *a, *x;
+
+    while ((a = tb_cu_goes_on(address)) != NULL && (x = tb_cu_alloc_at(address)) != NULL) {
+        if (w->n >= room) {
+            w->missing = "more mappings behind a pointer than an event has room for";
+            return;
+        }
+        if (x == a ? !add_next(w, &first, a, address - a->base) : !x->part)
+            return;
+        if (x != a && x->base == address)
+            tb_cu_add_alloc(w, first.mode, x, "beside what it points to");
+        address += tb_cu_run(address);
+    }
 }
 
 void tb_cu_add_range(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes,

@@ -134,6 +134,8 @@ static void add(const struct list *l, struct tb_cu_alloc *a)
     memmove(*l->array + i + 1, *l->array + i, (*l->count - i) * sizeof(**l->array));
     (*l->array)[i] = a;
     (*l->count)++;
+    if (a->mapped && i)
+        tb_cu_alloc_changed((*l->array)[i - 1]);
     tb_cu.alloc_changes++;
 }
 
@@ -183,9 +185,11 @@ void tb_cu_alloc_add(uint64_t base, uint64_t bytes, int device, uint8_t kind)
 static struct tb_cu_alloc *lift_range(const struct list *l, uint64_t base, uint64_t bytes,
                                       bool block, struct tb_cu_alloc *to)
 {
-    uint32_t from = base ? upper(l, base - 1) : 0, end = from;
+    uint32_t from = base ? upper(l, base - 1) : 0, end;
 
-    for (; end < *l->count && (*l->array)[end]->base - base < bytes; end++) {
+    if (block && from && (*l->array)[from - 1]->base + (*l->array)[from - 1]->bytes > base)
+        from--; /* it reaches into what goes */
+    for (end = from; end < *l->count && (*l->array)[end]->base < base + bytes; end++) {
         struct tb_cu_alloc *a = (*l->array)[end];
         a->lifted = a->ordinal;
         a->ordinal = 0;
@@ -269,27 +273,14 @@ void tb_cu_alloc_changed_of(int device)
 void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device)
 {
     struct list l = allocations();
+    uint32_t i = base ? upper(&l, base - 1) : 0;
 
-    for (uint32_t i = base ? upper(&l, base - 1) : 0;
-         i < *l.count && (*l.array)[i]->base - base < bytes; i++) {
+    if (i)
+        tb_cu_alloc_changed((*l.array)[i - 1]); /* what begins there may go on here now */
+    for (; i < *l.count && (*l.array)[i]->base - base < bytes; i++) {
         (*l.array)[i]->device = device;
         tb_cu_alloc_changed((*l.array)[i]);
     }
-}
-
-void tb_cu_alloc_mapped(uint64_t base, uint64_t handle)
-{
-    struct list l = allocations();
-    struct tb_cu_alloc *a = at(&l, base);
-
-    for (uint32_t i = 0; a && i < tb_cu.allocs; i++)
-        if (tb_cu.alloc[i] != a && tb_cu.alloc[i]->mapped == handle) {
-            a->unstable = tb_cu.alloc[i]->unstable = true;
-            tb_cu_alloc_changed(a);
-            tb_cu_alloc_changed(tb_cu.alloc[i]);
-        }
-    if (a)
-        a->mapped = handle;
 }
 
 void tb_cu_block(int device, uint64_t base, uint64_t bytes)
@@ -383,6 +374,14 @@ static void part_of(const struct tb_cu_alloc *a, uint64_t offset, uint64_t *from
             *bytes = a->bound[i] - offset;
             return;
         }
+}
+
+uint64_t tb_cu_until_bound(const struct tb_cu_alloc *a, uint64_t offset, uint64_t bytes)
+{
+    for (uint8_t i = 0; a->split && i < a->bounds; i++)
+        if (a->bound[i] >= offset)
+            return a->bound[i] - offset < bytes ? a->bound[i] - offset : bytes;
+    return bytes;
 }
 
 void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes)

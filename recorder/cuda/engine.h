@@ -2,12 +2,12 @@
  * engine.h - private to recorder/cuda/: the state of the CUDA recorder and what its files ask of
  * each other.
  *
- * start.c and calls.def know which call is what; module.c, kernel.c, alloc.c, stream.c and graph.c
- * (graph.h) keep what the job has made; launch.c and copy.c turn calls into a struct tb_cu_work;
- * params.c reads arguments, access.c finds what they lead to, plan.c knows it of a launch that was
- * seen before; learn.c finds out what is written through them where no code tells; split.c knows
- * where streams use one allocation at once; work.c queues the hashes, arrival.c has those of what
- * reaches the host; event.c writes the event; context.c prepares a context for that.
+ * start.c and calls.def know which call is what; module.c, kernel.c, alloc.c, mapping.c, stream.c
+ * and graph.c (graph.h) keep what the job has made; launch.c and copy.c turn calls into a struct
+ * tb_cu_work; params.c reads arguments, access.c finds what they lead to, plan.c knows it of a
+ * launch that was seen before; learn.c finds out what is written through them where no code tells;
+ * split.c knows where streams use one allocation at once; work.c queues the hashes, arrival.c has
+ * those of what reaches the host; event.c writes the event; context.c prepares a context for that.
  *
  * Tables change under tb_cu.lock, which is never held while CUDA, CUPTI or the runtime is called.
  */
@@ -172,7 +172,9 @@ struct tb_cu_alloc {
     bool split;     /* streams use parts of it: extents end where other pointers begin */
     uint8_t splits; /* how often that began */
     bool places;    /* kernels got pointers to several places of it */
-    bool unstable;  /* it may change in ways that no call tells: the host's too, or mapped twice */
+    bool unstable;  /* it may change in ways that no call tells: the host writes it, too */
+    bool alias;     /* its memory is, or was, mapped elsewhere as well */
+    bool starts;    /* a reserved range of addresses begins with it */
     uint64_t torn_from,
         torn_to;       /* what streams wrote at once, and nothing was hashed behind both */
     bool fresh;        /* run --poison: mapped for the first time, and not filled yet */
@@ -497,6 +499,12 @@ bool tb_cu_add(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t by
 void tb_cu_add_range(struct tb_cu_work *w, uint8_t mode, uint64_t address, uint64_t bytes,
                      const char *name);
 void tb_cu_add_alloc(struct tb_cu_work *w, uint8_t mode, struct tb_cu_alloc *a, const char *name);
+/** tb_cu_add_behind - a pointer as @like has one is for memory up to @address, where a mapping
+ * ends: it may be for the mappings behind that, too */
+tb_cold void tb_cu_add_behind(struct tb_cu_work *w, const struct tb_cu_access *like,
+                              uint64_t address);
+/* Instead of an access's pointer: that leads to memory before this one. */
+#define TB_CU_BEFORE_IT UINT64_MAX
 /** tb_cu_cut - what @pointer is for of the @bytes from @from on, in an allocation of that ordinal
  */
 void tb_cu_cut(const struct tb_cu_cuts *c, uint64_t ordinal, uint64_t pointer, uint64_t *from,
@@ -613,6 +621,8 @@ struct tb_cu {
     struct tb_cu_found found[TB_CU_FOUND];
     struct tb_cu_map images, codes, kernels, streams, events, execs, links;
     struct tb_cu_link *free_links;
+    struct tb_cu_map physical; /* handles of mapped memory, mapping.c */
+    struct tb_cu_map reserved; /* where ranges of addresses begin */
     struct tb_cu_map fresh;    /* run --poison: handles of cuMemCreate that were not mapped yet */
     uint64_t kernel_changes;   /* handles that mean another kernel now, or none; atomic */
     uint32_t parts;            /* that twinbit.h ever named inside an allocation */
@@ -767,9 +777,6 @@ uint64_t tb_cu_run(uint64_t address);
 struct tb_cu_alloc *tb_cu_alloc_around(uint64_t address);
 void tb_cu_alloc_add(uint64_t base, uint64_t bytes, int device, uint8_t kind);
 void tb_cu_alloc_remove(uint64_t base);
-/** tb_cu_alloc_mapped - what begins at @base is mapped memory: unstable if it is mapped elsewhere
- * too */
-void tb_cu_alloc_mapped(uint64_t base, uint64_t handle);
 /** tb_cu_alloc_remove_of - all that end with @context, or with @code, or that are @device's; NULL,
  * 0 and -1: nothing of the kind */
 void tb_cu_alloc_remove_of(CUcontext context, uint64_t code, int device);
@@ -793,6 +800,9 @@ uint32_t tb_cu_pieces(const struct tb_cu_alloc *a, struct tb_cu_piece *out, uint
 void tb_cu_alloc_device(uint64_t base, uint64_t bytes, int device);
 /** tb_cu_extent - what of @a a pointer at @offset is for */
 void tb_cu_extent(struct tb_cu_alloc *a, uint64_t offset, uint64_t *from, uint64_t *bytes);
+/** tb_cu_until_bound - of the @bytes at @offset, those before the first pointer that was seen there
+ * or behind it, if streams use parts of @a */
+uint64_t tb_cu_until_bound(const struct tb_cu_alloc *a, uint64_t offset, uint64_t bytes);
 /** tb_cu_alloc_changed - accesses to it may look different now */
 static inline void tb_cu_alloc_changed(struct tb_cu_alloc *a)
 {
@@ -804,6 +814,21 @@ void tb_cu_alloc_changed_of(int device);
 /** tb_cu_bound - something begins or ends at @offset of @a */
 void tb_cu_bound(struct tb_cu_alloc *a, uint64_t offset);
 struct tb_cu_alloc *tb_cu_alloc_new(uint64_t base, uint64_t bytes, int device, uint8_t kind);
+
+/* ---------------------------------------------------------------- mapping.c (under the lock) */
+
+/** tb_cu_mapped - what begins at @base is memory of that handle */
+void tb_cu_mapped(uint64_t base, uint64_t handle);
+/** tb_cu_goes_on - the mapping at @address, if a buffer may go on there that lies right before it
+ * in one reserved range; NULL: it cannot */
+struct tb_cu_alloc *tb_cu_goes_on(uint64_t address);
+/** tb_cu_room_at - bytes from @address in @a to the end of it, or of the last mapping in which it
+ * goes on */
+uint64_t tb_cu_room_at(const struct tb_cu_alloc *a, uint64_t address);
+/** tb_cu_mapping_enter, tb_cu_mapping_exit - a call that makes handles or ranges of addresses, or
+ * takes them back. Without the lock */
+void tb_cu_mapping_enter(const struct tb_cuda_call *c);
+void tb_cu_mapping_exit(const struct tb_cuda_call *c);
 
 /* ---------------------------------------------------------------- poison.c */
 

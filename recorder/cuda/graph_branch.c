@@ -75,10 +75,14 @@ static void sort(struct tb_cu_key *key, struct tb_cu_key *spare, uint32_t n)
 void tb_cu_cut(const struct tb_cu_cuts *c, uint64_t ordinal, uint64_t pointer, uint64_t *from,
                uint64_t *bytes)
 {
-    const struct tb_cu_key wanted = {ordinal, pointer, 0};
+    struct tb_cu_key wanted = {ordinal, pointer, 0};
     uint64_t end = *from + *bytes;
     uint32_t lo = 0, hi = c->n;
 
+    if (pointer == TB_CU_BEFORE_IT) { /* a cut where it begins is behind it, too */
+        wanted = (struct tb_cu_key){*from ? ordinal : ordinal - 1, *from - 1, 0};
+        pointer = *from;
+    }
     while (lo < hi) { /* the first behind it */
         uint32_t mid = lo + (hi - lo) / 2;
         if (is_less(&wanted, &c->at[mid]))
@@ -209,7 +213,8 @@ static void cut_apart(struct uses *u, struct use *a, struct use *b)
         return;
     u->new_cuts = u->new_cuts || !a->node->cut || !b->node->cut ||
                   (a->cuttable && a->from < b->pointer && b->pointer < a->to) ||
-                  (b->cuttable && b->from < a->pointer && a->pointer < b->to);
+                  (b->cuttable && b->from < a->pointer && a->pointer < b->to) ||
+                  a->pointer == TB_CU_BEFORE_IT || b->pointer == TB_CU_BEFORE_IT;
     u->open -= !b->settled; /* @a is not counted yet */
     add_cut(u, a);
     add_cut(u, b);

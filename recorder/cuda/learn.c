@@ -233,7 +233,7 @@ static bool by_code(const struct tb_cu_work *w, const struct tb_cu_access *a, co
         if (x->bytes != 8 || !(x->flags & TB_WORD_WRITE) || x->offset + 8u > bytes)
             continue;
         memcpy(&v, block + x->offset, 8);
-        if (v - a->alloc->base < a->alloc->bytes)
+        if (v - a->alloc->base < a->alloc->bytes || x->offset == a->word)
             return true;
     }
     return false;

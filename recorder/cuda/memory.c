@@ -182,7 +182,7 @@ static void map(uint64_t base, uint64_t bytes, uint64_t handle)
 {
     tb_cu_lock();
     tb_cu_alloc_add(base, bytes, TB_CU_NO_DEVICE, TB_CU_DEVICE);
-    tb_cu_alloc_mapped(base, handle);
+    tb_cu_mapped(base, handle);
     if (tb_cu_fills() && tb_cu_map_take(&tb_cu.fresh, handle)) {
         struct tb_cu_alloc *a = tb_cu_alloc_at(base);
         if (a && a->base == base)
@@ -230,6 +230,10 @@ void tb_cu_memory_enter(struct tb_cuda_call *c)
         tb_cu_unlock();
         break;
     }
+    case TB_CUDA_cuMemRelease:
+    case TB_CUDA_cuMemAddressFree:
+        tb_cu_mapping_enter(c);
+        break;
     }
 }
 
@@ -292,7 +296,12 @@ void tb_cu_memory_exit(struct tb_cuda_call *c)
         map(p->ptr, p->size, p->handle);
         break;
     }
+    case TB_CUDA_cuMemAddressReserve:
+    case TB_CUDA_cuMemRetainAllocationHandle:
+        tb_cu_mapping_exit(c);
+        break;
     case TB_CUDA_cuMemCreate:
+        tb_cu_mapping_exit(c);
         tb_cu_created(c);
         break;
     case TB_CUDA_cuMemRelease:

@@ -109,8 +109,12 @@ static bool add_pointer(struct tb_cu_work *w, uint8_t mode, uint64_t v, uint16_t
     if (!tb_cu_add(w, mode, v, 0, word, dtype, NULL))
         return false;
     a = tb_unlikely(tb_cu.parts != 0) ? tb_cu_alloc_around(v) : NULL;
-    if (tb_unlikely(a && a->has_parts))
+    if (tb_unlikely(a && a->has_parts)) {
         whole(w, mode, a, "beside what it points to", &room);
+        if (a->mapped)
+            tb_cu_add_behind(w, &(struct tb_cu_access){.mode = mode, .word = word, .dtype = dtype},
+                             a->base + a->bytes);
+    }
     return true;
 }
 

@@ -214,7 +214,7 @@ static bool is_stable(const struct tb_cu_work *w, const struct tb_cu_asked *aske
         return false;
     for (uint32_t i = 0; i < w->n; i++) {
         const struct tb_cu_access *a = &w->access[i];
-        if ((a->flags & TB_CU_BEFORE) ||
+        if ((a->flags & TB_CU_BEFORE) || a->alloc->alias ||
             ((a->flags & TB_CU_HASH) && !tb_cu_may_look(asked->ctx, a->alloc)))
             return false;
     }

@@ -71,6 +71,19 @@ static void name(void *function, const char *text)
     tb_cu_unlock();
 }
 
+/* A part with a name lies there, perhaps over several mappings. */
+static void tell_parts(uint64_t address, uint64_t bytes)
+{
+    struct tb_cu_alloc *a;
+
+    for (uint64_t at = address; at - address < bytes; at = a->base + a->bytes) {
+        a = tb_cu_alloc_around(at);
+        if (!a)
+            return;
+        a->has_parts = true;
+    }
+}
+
 /* Which bytes of memory get a name; NULL: none. Under the lock. */
 static struct tb_cu_alloc *named(uint64_t address, uint64_t bytes, const char **why)
 {
@@ -78,9 +91,9 @@ static struct tb_cu_alloc *named(uint64_t address, uint64_t bytes, const char **
 
     if (!a || !around || !bytes)
         return NULL;
-    if (bytes > around->bytes - (address - around->base)) {
+    if (bytes > tb_cu_room_at(around, address)) {
         *why = "a name for more bytes than its allocation has: it is cut at the end of that";
-        bytes = around->bytes - (address - around->base);
+        bytes = tb_cu_room_at(around, address);
     }
     if (a->base == address && a->bytes == bytes)
         return a;
@@ -91,8 +104,9 @@ static struct tb_cu_alloc *named(uint64_t address, uint64_t bytes, const char **
     tb_cu_block(around->device, address, bytes);
     a = tb_cu_alloc_at(address);
     if (a && a->base == address && a != around) {
-        a->part = around->has_parts = true;
+        a->part = true;
         tb_cu.parts++;
+        tell_parts(address, bytes);
     }
     return a;
 }
