@@ -59,6 +59,18 @@ TB_EXPORT int gettimeofday(struct timeval *restrict out, void *restrict zone)
     return r;
 }
 
+TB_EXPORT int timespec_get(struct timespec *out, int base)
+{
+    int r;
+
+    if (base == TIME_UTC)
+        seen(CLOCK_REALTIME, TB_HERE);
+    r = TB_NEXT(timespec_get)(out, base);
+    if (base == TIME_UTC && r == base)
+        tb_pins_saw_clock((uint64_t)out->tv_sec * 1000000000u + (uint64_t)out->tv_nsec);
+    return r;
+}
+
 /* It is never changed, but a seed that is the pid is (seeds.c). */
 TB_EXPORT pid_t getpid(void)
 {

@@ -47,7 +47,7 @@
                                                     X(tmpnam_r) X(tempnam) X(srand) X(srandom)           \
                                                         X(srand48) X(srandom_r) X(srand48_r)       \
     X(initstate) X(initstate_r) X(seed48) X(seed48_r) X(lcong48) X(lcong48_r) X(rand_r)            \
-    X(erand48) X(nrand48) X(jrand48) X(getpid) X(dlclose) X(_exit) X(_Exit)
+    X(erand48) X(nrand48) X(jrand48) X(timespec_get) X(getpid) X(dlclose) X(_exit) X(_Exit)
 /* clang-format on */
 
 #define TB_NEXT_ENUM(name) TB_NEXT_##name,

@@ -13,6 +13,7 @@
 
 #define SECOND 1000000000u
 #define DAY 86400u
+#define SMALLEST 10000u /* part of a moment: smaller ones are constants that people write */
 #define PID_STAYS                                                                                  \
     256u /* readings of the clock after which a pid that was asked for is forgotten                \
           */
@@ -22,13 +23,13 @@ static uint64_t cut(uint64_t x, unsigned bits)
     return bits > 0 && bits < 64 ? x & ((1ull << bits) - 1) : x;
 }
 
-/* A whole time of the last day, or of two seconds to come; @unit: parts of a second that it counts
- */
+/* A whole time of the last day or, as ranks and workers are added to it, of the next one; @unit:
+ * parts of a second that it counts */
 static bool is_whole(uint64_t x, uint64_t now, uint64_t unit)
 {
     uint64_t at = now / (SECOND / unit);
 
-    return x - (at - DAY * unit) <= (DAY + 2) * unit;
+    return x - (at - DAY * unit) <= 2 * DAY * unit;
 }
 
 /* The low 32 bits of a moment ago. As a fixed seed may be any number, the window is so narrow that
@@ -87,7 +88,7 @@ static bool is_part(uint64_t x, unsigned bits, uint64_t ns)
     uint64_t s = ns / SECOND, n = ns % SECOND, u = n / 1000;
     uint64_t parts[] = {n, u, s ^ n, s + n, s * n, s ^ u, s + u, s * u, s ^ (u << 16)};
 
-    for (size_t i = 0; n && x >= 1000 && i < TB_ARRAY_LEN(parts); i++)
+    for (size_t i = 0; n && x >= SMALLEST && i < TB_ARRAY_LEN(parts); i++)
         if (x == cut(parts[i], bits))
             return true;
     return false;
@@ -100,7 +101,7 @@ static bool is_rest(uint64_t x, uint64_t ns)
                                       INT32_MAX,  SECOND,     100000000};
 
     for (size_t i = 0; i < TB_ARRAY_LEN(limits); i++)
-        if (x >= 1000 && (x == ns % limits[i] || x == ns / 1000 % limits[i]))
+        if (x >= SMALLEST && (x == ns % limits[i] || x == ns / 1000 % limits[i]))
             return true;
     return false;
 }
@@ -178,6 +179,28 @@ static uint64_t now_ns(void)
     return TB_NEXT(clock_gettime)(CLOCK_REALTIME, &t) == 0
                ? (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec
                : 0;
+}
+
+/* Within the rounding of a double */
+static bool is_double_reading(uint64_t bits)
+{
+    const struct tb_pins_readings *r = &tb_pins_tls.readings;
+    double x;
+
+    memcpy(&x, &bits, sizeof(x));
+    for (size_t i = 0; x > 1e8 && x < 1e10 && i < TB_PINS_CLOCKS; i++)
+        if ((uint64_t)(x * 1e9) + 1000 - r->clock[i] < 2000)
+            return true;
+    return false;
+}
+
+bool tb_pins_is_own_reading(uint64_t x, unsigned bits)
+{
+    uint64_t now = now_ns();
+
+    if (bits == TB_SEED_DOUBLE)
+        return is_double_reading(x);
+    return !is_whole(x, now, 1) && is_reading(x, bits, pid_read());
 }
 
 bool tb_pins_is_chance(uint64_t x, unsigned bits)

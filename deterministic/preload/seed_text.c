@@ -62,13 +62,13 @@ static size_t number(const char *text, size_t n, uint64_t *x)
     return i;
 }
 
-/* Another number, which follows from the run's seed; @at: of those of this text */
-static void put_other(const struct tb_pins_call *c, struct out *o, uint64_t at)
+/* Another number, which follows from the run's seed; @at: of those of this text. By 31 bits, as a
+ * seed of 32 bits that is the same number has */
+static void put_other(const struct tb_pins_call *c, struct out *o, uint64_t x, uint64_t at)
 {
-    uint64_t seed;
+    uint64_t seed = tb_pins_other_seed(c, x, x >> 32 ? 64 : 32, at);
     char text[24] = "";
 
-    tb_pins_fill(c, &seed, sizeof(seed), at * sizeof(seed));
     put(o, text, (size_t)snprintf(text, sizeof(text), "%u", (unsigned)(seed >> 33)));
 }
 
@@ -83,7 +83,7 @@ static void rewrite(const struct tb_pins_call *c, const char *text, size_t n, st
             date += 1 + number(text + i + date + 1, n - i - date - 1, &x);
         if (date || (len && tb_pins_is_chance(x, x >> 32 ? 64 : 32))) {
             len = date ? date : len;
-            put_other(c, o, others++);
+            put_other(c, o, x, others++);
         } else {
             len = len ? len : 1;
             put(o, text + i, len);

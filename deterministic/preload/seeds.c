@@ -51,7 +51,7 @@ static uint64_t choose(struct tb_pins_call *c, uint64_t asked, unsigned bits)
     }
     if (c->mode == TB_PRELOAD_REPLAY)
         c->marks |= TB_PRELOAD_NOT_IN_LOG;
-    tb_pins_fill(c, &seed, sizeof(seed), 0);
+    seed = tb_pins_other_seed(c, asked, bits, 0);
     seed >>= bits == TB_SEED_DOUBLE ? 12 : 65 - bits; /* positive in signed types, too */
     if (bits == TB_SEED_DOUBLE) {
         double x = (double)seed;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "deterministic/preload/pins_internal.h"
+
 /* Widths of a seed in bits; stored in records (TB_PRELOAD_SEED): never reuse one. */
 #define TB_SEED_DOUBLE 0u /* an IEEE double, as random.seed(time.time()) has it */
 #define TB_SEED_TEXT 1u   /* a text or several numbers: struct tb_preload_seed_text (log.h) */
@@ -39,6 +41,19 @@ void tb_pins_saw_pid(void);
 /** tb_pins_is_chance - is a seed @x of @bits bits the clock, the pid, or both mixed in a usual way?
  */
 bool tb_pins_is_chance(uint64_t x, unsigned bits);
+
+/** tb_pins_is_own_reading - is it more than seconds, and of the last readings of this very thread?
+ */
+bool tb_pins_is_own_reading(uint64_t x, unsigned bits);
+
+/**
+ * tb_pins_other_seed - what stands in place of a seed @x that is chance, by its low 31 bits or more
+ * @at: of the numbers of this call
+ *
+ * The same for the same @x in this process, and in those that it forks afterwards: what is equal in
+ * the job stays equal.
+ */
+uint64_t tb_pins_other_seed(const struct tb_pins_call *c, uint64_t x, unsigned bits, uint64_t at);
 
 /** tb_pins_date_in - bytes of the date and time of today that a text begins with; 0: none */
 size_t tb_pins_date_in(const char *text, size_t n);

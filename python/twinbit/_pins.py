@@ -31,6 +31,7 @@ _forks = 0  # of this process so far
 _generation = 0  # of this process among its forefathers' children; 0: it is the job's first
 _steps = None  # of torch, ended so far; None: not in a loop of steps
 _pid = None  # set below
+_hash_seed_at_start = os.environ.get("PYTHONHASHSEED", "")  # the job may set it later, for its children
 _parts = _thread.RLock()
 works = list  # of the glue: in which order the works of each process group ended
 _packages = None  # the module _pins_packages, where it is needed

@@ -29,7 +29,7 @@ def _asks_for_random():
 
 def _hash_seed(answers):
     pinned = pins._value("python.hashseed")
-    asked = "" if sys.flags.ignore_environment else os.environ.get("PYTHONHASHSEED", "")
+    asked = "" if sys.flags.ignore_environment else pins._hash_seed_at_start
     random = sys.flags.hash_randomization and (not asked.isdigit() or asked == "0" or _asks_for_random())
     value = "random" if random else asked if asked.isdigit() else "0"
     if pinned is None:

@@ -25,7 +25,7 @@ static const char exported[] =
     "r\nreadv\nrewinddir\n"
     "scandir\nscandir64\nscandirat\nscandirat64\nseed48\nseed48_"
     "r\nseekdir\nsrand\nsrand48\nsrand48_"
-    "r\nsrandom\nsrandom_r\nsyscall\ntelldir\ntempnam\ntime\ntmpnam\n"
+    "r\nsrandom\nsrandom_r\nsyscall\ntelldir\ntempnam\ntime\ntimespec_get\ntmpnam\n"
     "tmpnam_r\ntwinbit_pins_decide\ntwinbit_pins_decided\ntwinbit_pins_decides\ntwinbit_pins_seed\n"
     "twinbit_pins_seed_text\n"
     "twinbit_pins_seeds\ntwinbit_pins_thread\n";

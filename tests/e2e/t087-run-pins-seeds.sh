@@ -121,6 +121,49 @@ run -o b.twinbit --pin observe -- "$PYTHON" kinds.py >first
 "$TWINBIT" replay --force -o c.twinbit b.twinbit >second 2>err
 grep -v '^replay: ' second | cmp - first || fail "the replay differs: $(diff first second)"
 
+# one value used twice stays one value, also in a child, and what is added to it by a rank is known; timespec_get() is a clock
+cat >twice.py <<'PY'
+import os
+import random
+import sys
+import time
+import numpy as np
+import torch
+t, ns = int(time.time()), time.time_ns()
+draw = lambda seed: random.Random(seed).random()
+assert draw(t) == draw(t) and draw(ns) == draw(ns) and draw(float(t)) == draw(float(t)) and draw(ns % 2**32) == draw(ns % 2**32)
+assert np.random.RandomState(t).rand() == np.random.RandomState(t).rand()
+assert torch.equal(*(torch.rand(3, generator=torch.Generator().manual_seed(t)) for _ in range(2)))
+assert len({draw(t + rank) for rank in range(100)}) == 100
+first = draw(t)
+if os.fork() == 0:
+    os._exit(draw(t) != first)
+assert os.wait()[1] == 0
+print(first, draw(ns), draw(t + 100))
+PY
+cat >twice.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+int main(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    srand((unsigned)(t.tv_sec ^ t.tv_nsec));
+    int a = rand();
+    srand((unsigned)(t.tv_sec ^ t.tv_nsec));
+    printf("%d %d\n", a, a == rand());
+    return 0;
+}
+END
+cc -o twice twice.c
+for i in 1 2; do
+    run -o a.twinbit --pin strict -- "$PYTHON" twice.py >twice.$i
+    run -o a.twinbit --pin strict -- ./twice >>twice.$i
+done
+cmp twice.1 twice.2 || fail "two runs differ: $(diff twice.1 twice.2)"
+matches twice.1 ' 1$'
+
 # a process whose pid is the job's own constant
 cat >pid.py <<'PY'
 import os
@@ -132,7 +175,7 @@ sys.exit(os.readlink("/proc/self") == sys.argv[1])
 PY
 if [ -w /proc/sys/kernel/ns_last_pid ]; then
     for try in 1 2 3 4 5 6 7 8; do
-        pid=$(($$ + 5000 + try * 10))
+        pid=$((($$ + 5000 + try * 10) % 30000 + 1000))
         "$PYTHON" pid.py $pid
         mv drawn plain
         status=0

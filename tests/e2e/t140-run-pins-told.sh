@@ -15,6 +15,8 @@ PYTHONHASHSEED=17 run --pin strict --force-pins -- "$PYTHON" -c 1 2>err
 lacks err python.hashseed
 run --pin strict -- sh -c "PYTHONHASHSEED=17 exec '$PYTHON' -R -c 1" 2>err
 contains err "pin python.hashseed: set to 0, but random was seen"
+run --pin strict -- "$PYTHON" -c 'import os; os.environ["PYTHONHASHSEED"] = "77"' 2>err # for its children: its own is 0
+lacks err python.hashseed
 
 # one variable alone
 run --pin python.hashseed -- "$PYTHON" -c 1 2>err
