@@ -374,10 +374,16 @@ void tb_draws_report(const struct tb_draws *d, void (*line)(void *arg, const cha
     if (d && (d->unread || d->dropped)) {
         char what[120];
         unwritten(d, what, sizeof(what));
-        (void)snprintf(text, sizeof(text),
-                       "of what the job drew from the system %s not written down, for want of room "
-                       "below TMPDIR or by a limit on the size of files: a replay lacks that",
-                       what);
+        (void)snprintf(
+            text, sizeof(text),
+            d->config.entropy == TB_PRELOAD_REPLAY
+                ? "replay: of what the job drew from the system %s not written down, as a process "
+                  "may write 256 MiB: if the recorded run's were not either, they follow from the "
+                  "seed, and are not what it had"
+                : "of what the job drew from the system %s not written down: a process may write "
+                  "256 MiB, and TMPDIR or a limit on the size of files may allow less: a replay "
+                  "lacks that",
+            what);
         line(arg, text);
     }
     if (d && d->seeds) {
