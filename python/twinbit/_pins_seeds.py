@@ -186,6 +186,8 @@ _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 def _wrap_type(owner, name, skip=lambda: False):
     """The method @name of a type of an extension, which takes a seed. Its class must stay the one that the job's libraries
     know (isinstance, pickle), so it is opened for the moment. False: this interpreter's types are not as we know them."""
+    if sys.implementation.name != "cpython" or sys.maxsize < 1 << 32:  # id() is no address, or of another layout
+        return False
     c = pins.ctypes_of_python()
     flags = c.c_ulong.from_address(id(owner) + _FLAGS_AT)
     if flags.value != owner.__flags__:
