@@ -158,11 +158,13 @@ int main(void)
 END
 cc -o twice twice.c
 for i in 1 2; do
-    run -o a.twinbit --pin strict -- "$PYTHON" twice.py >twice.$i
+    run -o $i.twinbit --pin strict -- "$PYTHON" twice.py >twice.$i
     run -o a.twinbit --pin strict -- ./twice >>twice.$i
 done
 cmp twice.1 twice.2 || fail "two runs differ: $(diff twice.1 twice.2)"
 matches twice.1 ' 1$'
+"$TWINBIT" diff 1.twinbit 2.twinbit >out || true
+lacks out "pin " # what the clock said is no difference
 
 # a process whose pid is the job's own constant
 cat >pid.py <<'PY'
