@@ -273,8 +273,8 @@ enum sg_side_kind sg_side_kind(uint64_t addr, bool *sync_memops)
 {
     struct sg_rec rec;
 
-    if (!sg_rec_find(addr, &rec))
-        return SG_SIDE_PAGEABLE;
+    if (!sg_rec_find(addr, &rec)) /* a graph's memory may be there only when the copy runs */
+        return sg_graph_mem_holds(addr, 1) ? SG_SIDE_DEVICE : SG_SIDE_PAGEABLE;
     *sync_memops |= rec.sync_memops != 0;
     return rec.host ? SG_SIDE_PINNED : SG_SIDE_DEVICE;
 }

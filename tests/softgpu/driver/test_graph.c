@@ -801,6 +801,34 @@ static void test_graph__memory_that_is_left_is_freed_by_calls_or_launches(void *
     assert_int_equal(graph_bytes(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), 0);
 }
 
+/* Copies and frees that are queued before the launch that allocates has run */
+static void test_graph__memory_is_used_before_its_launch_has_run(void **state)
+{
+    const struct queue *q = *state;
+    CUgraph g = new_graph();
+    CUDA_MEMSET_NODE_PARAMS fill = {.value = 7, .elementSize = 4, .width = 16, .height = 1};
+    CUgraphNode alloc, set;
+    CUdeviceptr p, to;
+    CUstream s;
+    uint32_t out[16] = {0};
+
+    alloc = add_alloc(g, &p, 64);
+    fill.dst = p;
+    OK(cuGraphAddMemsetNode(&set, g, &alloc, 1, &fill, q->ctx));
+    OK(cuMemAlloc(&to, 64));
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    OK(cuGraphLaunch(instantiate(g), s));
+    OK(cuMemcpyAsync(to, p, 64, s));
+    OK(cuMemcpyDtoDAsync(to, p, 64, s));
+    OK(cuMemFreeAsync(p, s));
+    OK(cuStreamSynchronize(s));
+    OK(cuMemcpyDtoH(out, to, 64));
+    assert_int_equal(out[15], 7);
+    OK(cuMemFree(to));
+    OK(cuStreamDestroy(s));
+    OK(cuGraphDestroy(g));
+}
+
 static void test_graph__memory_is_freed_by_another_graph(void **state)
 {
     CUgraph g = new_graph(), h = new_graph();
@@ -944,6 +972,7 @@ int main(void)
         TEST(test_graph__outlives_its_modules),
         TEST(test_graph__memory_lives_from_node_to_node),
         TEST(test_graph__memory_that_is_left_is_freed_by_calls_or_launches),
+        TEST(test_graph__memory_is_used_before_its_launch_has_run),
         TEST(test_graph__memory_is_freed_by_another_graph),
         TEST(test_graph__user_objects_live_as_long_as_graphs),
         TEST(test_graph__is_drawn),
